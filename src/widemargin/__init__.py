@@ -1,0 +1,33 @@
+"""widemargin: linear support vector machines, fast, each with a proof of its accuracy."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0.dev0"
+
+if TYPE_CHECKING:
+    from widemargin.certificate import Certificate
+    from widemargin.estimators.certify import certify
+    from widemargin.estimators.linear_svc import LinearSVC
+    from widemargin.model_io import load_model, save_model
+
+__all__ = ["Certificate", "LinearSVC", "certify", "load_model", "save_model"]
+
+# Imported on first use: a process that only asks for the version should not load Numba.
+_HOMES = {
+    "Certificate": "widemargin.certificate",
+    "LinearSVC": "widemargin.estimators.linear_svc",
+    "certify": "widemargin.estimators.certify",
+    "load_model": "widemargin.model_io",
+    "save_model": "widemargin.model_io",
+}
+
+
+def __getattr__(name):
+    if name not in _HOMES:
+        raise AttributeError(f"module 'widemargin' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__():
+    return [*__all__, "__version__"]

@@ -1,0 +1,113 @@
+"""The proof that comes with a model: primal value, dual value, and the gap between them.
+
+For  P(w, b) = 1/2 |w|^2 + r(X w + b)  any dual variables A give a lower bound on every
+P: weak duality,  P(w, b) >= D(A) = -r*(-A) - 1/2 |X^T A|^2,  if A satisfies the dual's
+constraints; with a free intercept these include  sum_i A_i = 0. So a model is within
+``primal - dual`` of the best there is, whoever found it and however.
+
+All of it is computed in float64 from coefficients and dual variables. No solver is known
+here, and none is trusted: dual variables that break a constraint are repaired first, which
+can only weaken the bound, never falsify it.
+"""
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from widemargin.problem import Intercept, Problem, State
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Bounds on the optimum of a training problem.
+
+    Attributes
+    ----------
+    primal : float
+        Objective value of the model; the optimum is at most this.
+    dual : float
+        Value of the dual variables; the optimum is at least this.
+    parts : tuple of Certificate
+        One per class where several problems were solved; their sum is this certificate.
+    """
+
+    primal: float
+    dual: float
+    parts: tuple["Certificate", ...] = ()
+
+    @property
+    def gap(self) -> float:
+        """How far, at most, the model's objective is above the optimum."""
+        return self.primal - self.dual
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap as a fraction of the primal value: what `tol` bounds."""
+        return self.gap / self.primal if self.primal > 0.0 else 0.0
+
+    @classmethod
+    def total(cls, parts) -> "Certificate":
+        """Return the certificate of several problems solved side by side."""
+        parts = tuple(parts)
+        if len(parts) == 1:
+            return parts[0]
+        return cls(sum(p.primal for p in parts), sum(p.dual for p in parts), parts)
+
+    def as_dict(self) -> dict:
+        """Return plain numbers, for JSON."""
+        record = asdict(self) | {"gap": self.gap, "relative_gap": self.relative_gap}
+        record["parts"] = [part.as_dict() for part in self.parts]
+        return record
+
+    def __str__(self) -> str:
+        return (
+            f"objective {self.primal:.6g}, proved within {100 * max(self.relative_gap, 0):.2g} % "
+            f"of the optimum (dual bound {self.dual:.6g})"
+        )
+
+
+def primal_value(problem: Problem, coef, offset: float, scores=None) -> float:
+    """Return P(coef, offset); `scores` = X coef saves a pass where it is known."""
+    if scores is None:
+        scores = problem.rows.scores(coef)
+    penalty = 0.5 * float(coef @ coef)
+    if problem.intercept is Intercept.PENALIZED:
+        penalty += 0.5 * offset * offset
+    return penalty + problem.risk.value(scores + offset)
+
+
+def dual_value(problem: Problem, dual) -> tuple[float, np.ndarray]:
+    """Return D at the nearest feasible point to `dual`, and X^T A there.
+
+    Parameters
+    ----------
+    dual : ndarray of shape (n,)
+        alpha_i; A_i = alpha_i y_i.
+    """
+    risk = problem.risk
+    A = risk.feasible(dual * risk.y)
+    if problem.intercept is Intercept.FREE:
+        A = _balanced(A)
+    coef = problem.rows.combine(A)
+    penalty = 0.5 * float(coef @ coef)
+    if problem.intercept is Intercept.PENALIZED:
+        penalty += 0.5 * float(A.sum()) ** 2
+    return risk.dual(A) - penalty, coef
+
+
+def _balanced(A):
+    """Return A with sum zero, by scaling down the side that weighs more."""
+    positive = A > 0.0
+    above, below = A[positive].sum(), -A[~positive].sum()
+    if above > below:
+        return np.where(positive, A * (below / above), A)
+    if below > above:
+        return np.where(positive, A, A * (above / below))
+    return A
+
+
+def certify_state(problem: Problem, state: State) -> Certificate:
+    """Return the certificate of `state`, from nothing but its numbers."""
+    primal = primal_value(problem, state.coef, state.offset)
+    dual, _ = dual_value(problem, state.dual)
+    return Certificate(primal, dual)

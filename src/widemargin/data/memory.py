@@ -1,0 +1,120 @@
+"""Rows in memory: dense arrays and CSR, used in place."""
+
+from functools import cached_property
+
+import numpy as np
+
+from widemargin.kernels import rows as kernels
+
+# Entries one kernel call may touch: about a twentieth of a second, so that Python gets to
+# look at the clock and at Ctrl-C in between.
+ENTRIES_PER_CALL = 1 << 24
+
+
+class RowsInMemory:
+    """What dense and CSR rows share; `arrays` is what kernels take (see kernels/rows.py)."""
+
+    arrays: tuple
+    n_rows: int
+    n_features: int
+    dtype: np.dtype
+
+    def scores(self, W):
+        W = np.asarray(W, dtype=np.float64)
+        if W.ndim == 2:
+            return np.stack([self.scores(column) for column in W.T], axis=1)
+        S = np.empty(self.n_rows)
+        W = np.ascontiguousarray(W)
+        for begin, end in self.ranges():
+            kernels.scores(self.arrays, W, begin, end, S)
+        return S
+
+    def combine(self, G):
+        G = np.asarray(G, dtype=np.float64)
+        if G.ndim == 2:
+            return np.stack([self.combine(column) for column in G.T], axis=1)
+        W = np.zeros(self.n_features)
+        G = np.ascontiguousarray(G)
+        for begin, end in self.ranges():
+            kernels.combine(self.arrays, G, begin, end, W)
+        return W
+
+    def squared_norms(self):
+        norms = np.empty(self.n_rows)
+        kernels.squared_norms(self.arrays, norms)
+        return norms
+
+    def ranges(self):
+        """Yield (begin, end) over all rows, each of at most about ENTRIES_PER_CALL entries."""
+        step = self.rows_per_call
+        for begin in range(0, self.n_rows, step):
+            yield begin, min(begin + step, self.n_rows)
+
+    @property
+    def n_entries(self):
+        """How many numbers are stored."""
+        return self.arrays[0].size
+
+    @cached_property
+    def rows_per_call(self):
+        return max(1, ENTRIES_PER_CALL * self.n_rows // max(1, self.n_entries))
+
+
+class DenseRows(RowsInMemory):
+    """A dense (n, d) array, C-ordered float32 or float64."""
+
+    def __init__(self, X):
+        X = np.asarray(X)
+        if X.ndim != 2:
+            raise ValueError(f"X must have two dimensions, it has {X.ndim}")
+        dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
+        self.matrix = np.ascontiguousarray(X, dtype=dtype)
+        self.arrays = (self.matrix,)
+        self.n_rows, self.n_features = self.matrix.shape
+        self.dtype = self.matrix.dtype
+
+    def take(self, index):
+        return DenseRows(self.matrix[index])
+
+
+class CsrRows(RowsInMemory):
+    """A SciPy sparse matrix in canonical CSR form, float32 or float64."""
+
+    def __init__(self, X):
+        X = X.tocsr()
+        if X.dtype not in (np.float32, np.float64):
+            X = X.astype(np.float64)
+        _check_indices(X)
+        if not X.has_canonical_format:
+            # Duplicates would make |x_i|^2 wrong; summing them sorts as well.
+            X = X.copy()
+            X.sum_duplicates()
+        self.matrix = X
+        unsigned = {4: np.uint32, 8: np.uint64}
+        self.arrays = (
+            np.ascontiguousarray(X.data),
+            np.ascontiguousarray(X.indices).view(unsigned[X.indices.itemsize]),
+            np.ascontiguousarray(X.indptr).view(unsigned[X.indptr.itemsize]),
+        )
+        self.n_rows, self.n_features = X.shape
+        self.dtype = X.dtype
+
+    def take(self, index):
+        return CsrRows(self.matrix[index])
+
+
+def _check_indices(X):
+    """Raise ValueError, naming the row, if kernels would read outside of X's arrays."""
+    lengths = np.diff(X.indptr)
+    if X.indptr[0] != 0 or X.indptr[-1] > min(X.indices.size, X.data.size):
+        raise ValueError("X is not valid CSR: indptr does not span its data")
+    if lengths.size and lengths.min() < 0:
+        row = int(np.argmax(lengths < 0))
+        raise ValueError(f"X is not valid CSR: indptr decreases at row {row}")
+    if X.indices.size and (X.indices.min() < 0 or X.indices.max() >= X.shape[1]):
+        bad = int(np.argmax((X.indices < 0) | (X.indices >= X.shape[1])))
+        row = int(np.searchsorted(X.indptr, bad, side="right")) - 1
+        raise ValueError(
+            f"X is not valid CSR: row {row} has column index {X.indices[bad]}, "
+            f"outside of 0..{X.shape[1] - 1}"
+        )

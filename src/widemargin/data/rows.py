@@ -1,0 +1,48 @@
+"""Where rows live: one contract, and the door that picks an implementation of it.
+
+Rows know two products, ``S = X W`` and ``X^T G``; they never know what a score means.
+"""
+
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import scipy.sparse
+
+from widemargin.data.memory import CsrRows, DenseRows
+
+
+@runtime_checkable
+class Rows(Protocol):
+    """n rows of d features, wherever they are kept."""
+
+    n_rows: int
+    n_features: int
+    dtype: np.dtype
+
+    def scores(self, W):
+        """Return X @ W in float64: (d,) -> (n,), (d, k) -> (n, k)."""
+
+    def combine(self, G):
+        """Return X.T @ G in float64: (n,) -> (d,), (n, k) -> (d, k)."""
+
+    def squared_norms(self):
+        """Return |x_i|^2 in float64, (n,)."""
+
+    def take(self, index):
+        """Return the rows that `index` (slice, mask or integers) picks."""
+
+
+def as_rows(X) -> Rows:
+    """Return `X` behind the Rows contract, in place wherever its layout allows.
+
+    Parameters
+    ----------
+    X : Rows, ndarray or SciPy sparse of shape (n, d)
+        float32 and float64 C-ordered arrays and canonical CSR are used as they are;
+        anything else is converted once.
+    """
+    if isinstance(X, Rows):
+        return X
+    if scipy.sparse.issparse(X):
+        return CsrRows(X)
+    return DenseRows(X)

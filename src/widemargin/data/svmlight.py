@@ -1,0 +1,399 @@
+"""Read svmlight (LIBSVM) text, plain or compressed, into a CSR matrix.
+
+The text streams through in pieces of whole lines, so that memory holds the result and one
+piece, however large the file.
+"""
+
+import bz2
+import gzip
+import importlib
+import io
+import lzma
+import os
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, BinaryIO, NoReturn
+
+import numpy as np
+from numpy.typing import DTypeLike
+from scipy import sparse
+
+from widemargin.kernels import svmlight as grammar
+
+_CHUNK_BYTES = 4 << 20
+_COMPRESSED_READ = 1 << 16
+_SHOWN_CHARACTERS = 40
+_NEWLINE = b"\n"
+_MAGIC_BYTES = 6  # enough to tell every compression apart
+
+_MESSAGES = {
+    grammar.BAD_LABEL: "label {token} is not a number",
+    grammar.LABEL_MISSING: "the label is missing: the line begins with {token}",
+    grammar.BAD_QID: f"{{token}} is not qid:N with a whole number N of at most "
+    f"{grammar.QID_DIGITS} digits",
+    grammar.QID_MISSING: "qid is missing, but earlier lines have one",
+    grammar.QID_UNEXPECTED: "{token} given, but earlier lines have no qid",
+    grammar.BAD_INDEX: "{token} is not index:value with a whole number as index",
+    grammar.COLON_MISSING: "{token} has no colon; expected index:value",
+    grammar.INDEX_ZERO: "index 0 in {token}: indices start at 1; is the file zero-based?",
+    grammar.INDEX_NOT_INCREASING: "index of {token} repeats or precedes the one before it; "
+    "indices must increase along a line",
+    grammar.VALUE_MISSING: "{token} has no value; is the file cut short?",
+    grammar.BAD_VALUE: "value in {token} is not a finite number",
+}
+
+
+class SvmlightError(ValueError):
+    """The text is not svmlight, or not all of it is there; the message says where."""
+
+
+@dataclass(frozen=True)
+class SvmlightData:
+    """Contents of an svmlight file.
+
+    Attributes
+    ----------
+    X : csr_matrix of shape (n_rows, n_features)
+        The rows; column j holds index j + 1 of the text. Indices are sorted.
+    y : ndarray of shape (n_rows,), float64
+        The labels.
+    qid : ndarray of shape (n_rows,), int64, or None
+        The query ids, if the file has them.
+    """
+
+    X: sparse.csr_matrix
+    y: np.ndarray
+    qid: np.ndarray | None
+
+
+def read_svmlight(
+    source: str | os.PathLike[str] | BinaryIO,
+    *,
+    n_features: int | None = None,
+    dtype: DTypeLike = np.float32,
+    _chunk_bytes: int = _CHUNK_BYTES,
+) -> SvmlightData:
+    """Read lines ``label [qid:N] index:value ... [# comment]``.
+
+    Indices start at 1 and increase along a line. Each number is the double nearest to its
+    decimal text, then rounded to `dtype`.
+
+    Parameters
+    ----------
+    source : path, "-" or binary file object
+        "-" is the standard input. Text compressed by gzip, bzip2, xz or zstd is recognised
+        by its first bytes, whatever its name. A file object is read to its end, not closed.
+    n_features : int, optional
+        Number of columns; larger indices are an error. Default: the largest index met.
+    dtype : float32 or float64
+        Type of the values of X.
+
+    Returns
+    -------
+    SvmlightData
+
+    Raises
+    ------
+    SvmlightError
+        If the text is malformed, truncated or without rows; names the file and the line.
+    """
+    dtype = np.dtype(dtype)
+    if dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise ValueError(f"dtype must be float32 or float64, not {dtype}")
+    if n_features is not None and not 0 <= n_features <= grammar.MAX_INDEX:
+        raise ValueError(f"n_features must lie in 0..{grammar.MAX_INDEX}, not {n_features}")
+
+    with ExitStack() as stack:
+        stream: BinaryIO
+        if not isinstance(source, str | os.PathLike):
+            stream, name = source, _name_of(source)
+        elif source == "-":
+            stream, name = sys.stdin.buffer, "standard input"
+        else:
+            name = os.fspath(source)
+            # Unbuffered: the reader asks for large blocks, a buffer would only copy them.
+            stream = stack.enter_context(open(source, "rb", buffering=0))
+        builder = _Builder(name, n_features, dtype)
+        for buffer, stop in _whole_lines(_decompressed(stream, name), name, _chunk_bytes):
+            builder.add(buffer, stop)
+    return builder.finish()
+
+
+class _Builder:
+    """Turns pieces of text into one matrix."""
+
+    def __init__(self, name: str, n_features: int | None, dtype: np.dtype) -> None:
+        self.name = name
+        self.n_features = n_features
+        self.dtype = dtype
+        self.lines = 0
+        self.entries = 0
+        self.largest_index = 0
+        self.qid_state = grammar.QID_UNKNOWN
+        self.workspace = _workspace(0)
+        self.workspace_bytes = 0
+        self.indices: list[np.ndarray] = []
+        self.values: list[np.ndarray] = []
+        self.row_ends: list[np.ndarray] = [np.zeros(1, dtype=np.int64)]
+        self.labels: list[np.ndarray] = []
+        self.qids: list[np.ndarray] = []
+
+    def add(self, buffer: bytearray, stop: int) -> None:
+        """Parse the whole lines ``buffer[:stop]`` and append their rows."""
+        if len(buffer) > self.workspace_bytes:
+            self.workspace = _workspace(len(buffer))
+            self.workspace_bytes = len(buffer)
+        max_index = grammar.MAX_INDEX if self.n_features is None else int(self.n_features)
+        text = np.frombuffer(buffer, dtype=np.uint8)
+        parsed = grammar.parse_lines(text, stop, max_index, self.qid_state, *self.workspace)
+        if parsed.error != grammar.OK:
+            self._fail(buffer, parsed)
+
+        indices, values, row_ends, labels, qids, left_slots, left_spans = self.workspace
+        values, row_ends = values[: parsed.entries], row_ends[: parsed.rows]
+        labels = labels[: parsed.rows]
+        if parsed.n_left:
+            slots = left_slots[: parsed.n_left]
+            spans = left_spans[: parsed.n_left].tolist()
+            numbers = np.array([float(buffer[begin:end]) for begin, end in spans])
+            in_entry = slots >= 0
+            values[slots[in_entry]] = numbers[in_entry]
+            labels[~slots[~in_entry]] = numbers[~in_entry]
+        with np.errstate(over="ignore"):  # overflow is looked for next, to name the line
+            rounded = values.astype(self.dtype)
+        self._check_range(buffer, rounded, row_ends, labels)
+
+        self.indices.append(indices[: parsed.entries].copy())
+        self.values.append(rounded)
+        self.row_ends.append(row_ends + self.entries)
+        self.labels.append(labels.copy())
+        if parsed.qid_state == grammar.QID_PRESENT:
+            self.qids.append(qids[: parsed.rows].copy())
+        self.lines += parsed.lines
+        self.entries += parsed.entries
+        self.largest_index = max(self.largest_index, parsed.largest_index)
+        self.qid_state = parsed.qid_state
+
+    def finish(self) -> SvmlightData:
+        """Join the pieces."""
+        if not self.labels:
+            raise SvmlightError(f"{self.name}: no rows; the file is empty")
+        if self.qid_state == grammar.QID_UNKNOWN:
+            raise SvmlightError(f"{self.name}: no rows; there are only comments and blank lines")
+        pointer_type = np.int32 if self.entries <= np.iinfo(np.int32).max else np.int64
+        n_features = self.largest_index if self.n_features is None else self.n_features
+        row_ends = _joined(self.row_ends)
+        X = sparse.csr_matrix((len(row_ends) - 1, n_features), dtype=self.dtype)
+        # Set one by one: the constructor would widen the indices along with the row pointers.
+        X.indptr = row_ends.astype(pointer_type)
+        X.indices = _joined(self.indices)
+        X.data = _joined(self.values)
+        X.has_canonical_format = True  # indices increase: spares SciPy the check
+        return SvmlightData(X, _joined(self.labels), _joined(self.qids) if self.qids else None)
+
+    def _fail(self, buffer: bytearray, parsed: grammar.Parsed) -> NoReturn:
+        token = _shown(buffer, parsed.position)
+        if parsed.error == grammar.INDEX_TOO_LARGE:
+            if self.n_features is None:
+                message = f"index of {token} is over {grammar.MAX_INDEX}, the largest there can be"
+            else:
+                message = f"index of {token} is over n_features = {self.n_features}"
+        else:
+            message = _MESSAGES[parsed.error].format(token=token)
+        raise SvmlightError(f"{self.name}, line {self.lines + parsed.lines + 1}: {message}")
+
+    def _check_range(self, buffer, rounded, row_ends, labels) -> None:
+        bad_labels = np.flatnonzero(~np.isfinite(labels))
+        bad_values = np.flatnonzero(~np.isfinite(rounded))
+        if bad_labels.size:
+            row, message = bad_labels[0], "the label overflows float64"
+        elif bad_values.size:
+            row = np.searchsorted(row_ends, bad_values[0], side="right")
+            message = f"a value overflows {self.dtype}"
+        else:
+            return
+        line = self.lines + _line_of_row(buffer, row)
+        raise SvmlightError(f"{self.name}, line {line}: {message}")
+
+
+def _workspace(n_bytes: int) -> tuple[np.ndarray, ...]:
+    """Room for all that `n_bytes` of text can hold; pages never written cost nothing."""
+    most_entries, most_rows = n_bytes // 4, n_bytes // 2
+    return (
+        np.empty(most_entries, dtype=np.int32),
+        np.empty(most_entries, dtype=np.float64),
+        np.empty(most_rows, dtype=np.int64),
+        np.empty(most_rows, dtype=np.float64),
+        np.empty(most_rows, dtype=np.int64),
+        np.empty(most_rows, dtype=np.int64),
+        np.empty((most_rows, 2), dtype=np.int64),
+    )
+
+
+def _joined(pieces: list[np.ndarray]) -> np.ndarray:
+    """Concatenate, letting go of each piece once copied, so that memory does not double."""
+    whole = np.empty(sum(map(len, pieces)), dtype=pieces[0].dtype)
+    end = len(whole)
+    while pieces:
+        piece = pieces.pop()
+        whole[end - len(piece) : end] = piece
+        end -= len(piece)
+    return whole
+
+
+def _shown(buffer: bytearray, position: int) -> str:
+    """The token at `position`, quoted, and shortened if long."""
+    head = bytes(buffer[position : position + _SHOWN_CHARACTERS + 1])
+    token = head.split(None, 1)[0].decode("ascii", "backslashreplace")
+    return repr(token if len(token) <= _SHOWN_CHARACTERS else token[:_SHOWN_CHARACTERS] + "...")
+
+
+def _line_of_row(buffer: bytearray, row: int) -> int:
+    """Number, from 1, of the line that holds row `row` (from 0) of the piece."""
+    for number, line in enumerate(buffer.split(_NEWLINE), start=1):
+        if line.split(b"#", 1)[0].strip():
+            row -= 1
+            if row < 0:
+                return number
+    raise AssertionError("the piece has fewer rows than the parser found")
+
+
+def _name_of(stream: BinaryIO) -> str:
+    name = getattr(stream, "name", None)
+    return name if isinstance(name, str) else "the given stream"
+
+
+def _whole_lines(
+    stream: io.BufferedReader, name: str, chunk_bytes: int
+) -> Iterator[tuple[bytearray, int]]:
+    """Yield (buffer, stop): ``buffer[:stop]`` are whole lines, valid until the next step."""
+    buffer = bytearray(chunk_bytes + 1)  # one more, for the newline a last line may lack
+    filled = 0
+    while True:
+        begin = filled
+        filled += _fill(stream, memoryview(buffer)[begin:-1], name)
+        if filled == begin:
+            break
+        stop = buffer.rfind(_NEWLINE, begin, filled) + 1
+        if stop:
+            yield buffer, stop
+            buffer[: filled - stop] = buffer[stop:filled]
+            filled -= stop
+        elif filled == len(buffer) - 1:  # a line longer than the buffer
+            buffer = buffer + bytearray(len(buffer))
+    if filled:
+        buffer[filled : filled + 1] = _NEWLINE
+        yield buffer, filled + 1
+
+
+def _fill(stream: io.BufferedReader, room: memoryview, name: str) -> int:
+    """Read until `room` is full or the stream ends; say what is wrong with a damaged one."""
+    try:
+        return stream.readinto(room)
+    except EOFError:
+        raise SvmlightError(f"{name}: the compressed stream is truncated") from None
+    except (OSError, zlib.error, lzma.LZMAError, _DamagedFrame) as error:
+        if getattr(error, "errno", None) is not None:
+            raise  # the operating system's; gzip and bz2 raise OSError without a number
+        raise SvmlightError(f"{name}: the compressed stream is damaged ({error})") from None
+
+
+class _Rejoined(io.RawIOBase):
+    """A stream whose first bytes were already taken, made whole again.
+
+    Closing it leaves the stream open: that is for whoever opened it.
+    """
+
+    def __init__(self, head: bytes, stream: BinaryIO) -> None:
+        self._head = head
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: Any) -> int:
+        data = self._head[: len(room)] or self._stream.read(len(room))
+        self._head = self._head[len(data) :]
+        room[: len(data)] = data
+        return len(data)
+
+
+def _decompressed(stream: BinaryIO, name: str) -> io.BufferedReader:
+    """The text behind `stream`, whichever way its first bytes say it is compressed."""
+    head = b""
+    while len(head) < _MAGIC_BYTES and (more := stream.read(_MAGIC_BYTES - len(head))):
+        if not isinstance(more, bytes):
+            raise TypeError(f"{name}: the stream must be opened in binary mode")
+        head += more
+    whole: io.BufferedReader = io.BufferedReader(_Rejoined(head, stream), _COMPRESSED_READ)
+    for magic, decompress in _DECOMPRESSORS.items():
+        if head.startswith(magic):
+            # Decompressors answer in small blocks; this one asks until its request is met.
+            try:
+                return io.BufferedReader(decompress(whole))
+            except ImportError:
+                raise SvmlightError(
+                    f"{name}: compressed by zstd; reading it takes Python 3.14 or the package "
+                    "zstandard"
+                ) from None
+    return whole
+
+
+class _DamagedFrame(Exception):
+    """A zstd frame cannot be decompressed."""
+
+
+class _ZstdStream(io.RawIOBase):
+    """The contents of consecutive zstd frames; `EOFError` if the last one is cut short."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._new_frame, self._error_type = _zstd_decompressor()
+        self._frame: Any = None  # the one begun and not ended
+        self._unread = b""  # compressed bytes after the end of a frame
+        self._text = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: Any) -> int:
+        while not self._text:
+            data = self._unread or self._stream.read(_COMPRESSED_READ)
+            self._unread = b""
+            if not data:
+                if self._frame is not None:
+                    raise EOFError
+                return 0
+            frame = self._frame or self._new_frame()
+            try:
+                self._text = memoryview(frame.decompress(data))
+            except self._error_type as error:
+                raise _DamagedFrame(error) from None
+            self._frame = None if frame.eof else frame
+            if frame.eof:
+                self._unread = frame.unused_data
+        size = min(len(room), len(self._text))
+        room[:size] = self._text[:size]
+        self._text = self._text[size:]
+        return size
+
+
+def _zstd_decompressor() -> tuple[Callable[[], Any], type[Exception]]:
+    """What makes the decompressor of one frame, and the error that it raises."""
+    try:
+        module = importlib.import_module("compression.zstd")  # Python 3.14 and later
+    except ImportError:
+        module = importlib.import_module("zstandard")
+        return lambda: module.ZstdDecompressor().decompressobj(), module.ZstdError
+    return module.ZstdDecompressor, module.ZstdError
+
+
+_DECOMPRESSORS: dict[bytes, Callable[[Any], Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\x00": lzma.open,
+    b"\x28\xb5\x2f\xfd": _ZstdStream,
+}

@@ -1,0 +1,43 @@
+"""From gap checks to scikit-learn's callbacks.
+
+scikit-learn's callbacks count tasks. A binary problem is a task of `LEVELS` steps: step j
+is done once the relative gap is at most tol^(j / LEVELS), so that a progress bar moves
+evenly while the gap closes geometrically.
+"""
+
+import math
+
+LEVELS = 20
+
+
+class GapLevels:
+    """Tells the callbacks of one estimator how far one binary problem has come."""
+
+    def __init__(self, estimator, context, attributes):
+        self.estimator, self.context, self.attributes = estimator, context, attributes
+        self.reached = 0
+        context.call_on_fit_task_begin(estimator=estimator)
+
+    def on_check(self, record, state) -> bool:
+        """Report the levels that this check has newly reached; return whether to stop."""
+        relative = record.gap / record.primal if record.primal > 0 else 0.0
+        tol = self.estimator.tol
+        progress = math.log(max(relative, tol)) / math.log(tol) if tol < 1 else 1.0
+        level = min(LEVELS, int(LEVELS * max(0.0, progress)))
+        stop = False
+        while self.reached < level:
+            self.reached += 1
+            step = self.context.subcontext(task_name="gap level")
+            step.call_on_fit_task_begin(estimator=self.estimator)
+            stop |= bool(
+                step.call_on_fit_task_end(
+                    estimator=self.estimator,
+                    reconstruction_attributes=lambda: self.attributes(state),
+                )
+            )
+        return stop
+
+    def end(self, state):
+        self.context.call_on_fit_task_end(
+            estimator=self.estimator, reconstruction_attributes=lambda: self.attributes(state)
+        )

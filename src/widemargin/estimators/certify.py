@@ -1,0 +1,58 @@
+"""Certify a fitted model against its training data, from nothing but its numbers."""
+
+import numpy as np
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
+
+from widemargin.certificate import Certificate, certify_state
+from widemargin.data import as_rows
+from widemargin.estimators.problems import OneVsRest
+from widemargin.estimators.validation import check_matrix, check_weights
+from widemargin.problem import State
+
+
+def certify(model, X, y, sample_weight=None) -> Certificate:
+    """Recompute the duality-gap certificate of `model` on its training data.
+
+    The objective is evaluated at ``coef_`` and ``intercept_``, the lower bound at
+    ``dual_variables_``; how they were found does not matter.
+
+    Parameters
+    ----------
+    model : fitted LinearSVC
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+    sample_weight : array-like of shape (n_samples,), default=None
+        The data that `model` was fitted on.
+
+    Returns
+    -------
+    Certificate
+        With one part per class where there are more than two.
+    """
+    check_is_fitted(model)
+    X = check_matrix(model, X, reset=False)
+    y = np.asarray(y)
+    check_consistent_length(X, y)
+    n_rows = model.dual_variables_.shape[1]
+    if X.shape[0] != n_rows:
+        raise ValueError(
+            f"the model was trained on {n_rows} rows, and X has {X.shape[0]}: a certificate "
+            "speaks of the training data"
+        )
+    known = np.isin(y, model.classes_)
+    if not known.all():
+        row = int(np.argmin(known))
+        raise ValueError(f"row {row} has label {y[row]!r}, which the model does not know")
+    codes = np.searchsorted(model.classes_, y)
+    problems = OneVsRest(model, as_rows(X), model.classes_, codes, check_weights(sample_weight, X))
+    return Certificate.total(
+        certify_state(
+            problems[j],
+            State(
+                coef=np.asarray(model.coef_[j], dtype=np.float64),
+                offset=float(model.intercept_[j]),
+                dual=model.dual_variables_[[j]].toarray()[0],
+            ),
+        )
+        for j in range(len(problems))
+    )

@@ -1,0 +1,79 @@
+"""Checks of what a user passes in; each error names the parameter, or the row and column."""
+
+import math
+from numbers import Integral, Real
+
+import numpy as np
+import scipy.sparse
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+
+def check_choice(name, value, choices):
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, not {value!r}")
+
+
+def check_positive(name, value, *, optional=False):
+    if optional and value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf:
+        raise ValueError(f"{name} must be a positive number, not {value!r}")
+
+
+def check_count(name, value):
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
+
+
+def check_matrix(estimator, X, *, reset):
+    """Return X as a C-ordered array or CSR matrix of floats, in place where it is one.
+
+    Raises ValueError, naming row and column, where a value is missing or infinite.
+    """
+    X = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        accept_sparse="csr",
+        accept_large_sparse=True,
+        dtype=[np.float64, np.float32],
+        order="C",
+        ensure_all_finite=False,
+    )
+    _check_finite(estimator, X)
+    return X
+
+
+def _check_finite(estimator, X):
+    values = X.data if scipy.sparse.issparse(X) else X
+    # One finite sum proves all values finite without a mask of the matrix's size.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(np.sum(values, dtype=np.float64)):
+            return
+    bad = np.flatnonzero(~np.isfinite(values.ravel()))
+    if bad.size == 0:
+        return
+    if scipy.sparse.issparse(X):
+        row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
+        column = int(X.indices[bad[0]])
+    else:
+        row, column = (int(place) for place in np.unravel_index(bad[0], X.shape))
+    kind = "NaN" if np.isnan(values.ravel()[bad[0]]) else "infinity"
+    raise ValueError(
+        f"Input X contains {kind} (row {row}, column {column}; {bad.size} such "
+        f"value{'s' if bad.size > 1 else ''} in all). {type(estimator).__name__} does not "
+        "accept missing values encoded as NaN, or infinite ones."
+    )
+
+
+def check_weights(sample_weight, X):
+    """Return sample weights as float64 (n,); None where all are one."""
+    if sample_weight is None:
+        return None
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    if np.any(weights < 0.0):
+        row = int(np.argmax(weights < 0.0))
+        raise ValueError(f"sample_weight must not be negative: row {row} has {weights[row]:g}")
+    if not np.any(weights > 0.0):
+        raise ValueError("sample_weight is zero for every row: there is nothing to train on")
+    return weights

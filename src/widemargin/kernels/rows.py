@@ -1,0 +1,160 @@
+"""Inner loops over rows, one text for every layout.
+
+A kernel gets rows as a tuple of arrays, and the tuple's length names the layout:
+
+- ``(values,)``: dense, values (n, d) in C order;
+- ``(values, indices, indptr)``: CSR; indices and indptr viewed as *unsigned* integers,
+  since signed ones carry a wrap-around test that keeps loops from vectorising.
+
+`row_dot`, `row_add`, `row_prefetch` are resolved by layout when a kernel is compiled.
+"""
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic, overload
+
+from widemargin.kernels.jit import REORDERING_MATH, kernel
+
+_OPTIONS = {"fastmath": set(REORDERING_MATH), "error_model": "numpy"}
+_CACHE_LINE = 64  # bytes
+
+
+def row_dot(rows, i, w):
+    """Return x_i . w, accumulated in w's type."""
+    raise NotImplementedError("only inside compiled kernels")
+
+
+def row_add(rows, i, step, w):
+    """Add step * x_i to w in place."""
+    raise NotImplementedError("only inside compiled kernels")
+
+
+def row_prefetch(rows, i):
+    """Ask the memory system for row i; costs nothing if it is there already.
+
+    With the next rows of a random order on their way, visiting rows at random is as fast
+    as visiting them in stored order.
+    """
+    raise NotImplementedError("only inside compiled kernels")
+
+
+@intrinsic
+def _prefetch_element(typing_context, array, index):
+    """Emit the processor's prefetch instruction for array.data[index] (flat index)."""
+
+    def generate(context, builder, signature, arguments):
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        byte_pointer = ir.IntType(8).as_pointer()
+        integer = ir.IntType(32)
+        address = builder.bitcast(builder.gep(data, [arguments[1]]), byte_pointer)
+        declaration = ir.FunctionType(ir.VoidType(), [byte_pointer, integer, integer, integer])
+        prefetch = cgutils.get_or_insert_function(
+            builder.module, declaration, "llvm.prefetch.p0"
+        )
+        for_read, keep_in_all_caches, data_cache = integer(0), integer(3), integer(1)
+        builder.call(prefetch, [address, for_read, keep_in_all_caches, data_cache])
+        return context.get_dummy_value()
+
+    return types.void(array, index), generate
+
+
+@overload(row_dot, jit_options=_OPTIONS)
+def _row_dot(rows, i, w):
+    if len(rows) == 1:
+
+        def dense(rows, i, w):
+            x = rows[0][i]
+            total = w.dtype.type(0)
+            for k in range(x.shape[0]):
+                total += x[k] * w[k]
+            return total
+
+        return dense
+
+    def csr(rows, i, w):
+        values, indices, indptr = rows
+        total = w.dtype.type(0)
+        for k in range(indptr[i], indptr[i + 1]):
+            total += values[k] * w[indices[k]]
+        return total
+
+    return csr
+
+
+@overload(row_add, jit_options=_OPTIONS)
+def _row_add(rows, i, step, w):
+    if len(rows) == 1:
+
+        def dense(rows, i, step, w):
+            x = rows[0][i]
+            factor = w.dtype.type(step)
+            for k in range(x.shape[0]):
+                w[k] += factor * x[k]
+
+        return dense
+
+    def csr(rows, i, step, w):
+        values, indices, indptr = rows
+        factor = w.dtype.type(step)
+        for k in range(indptr[i], indptr[i + 1]):
+            w[indices[k]] += factor * values[k]
+
+    return csr
+
+
+@overload(row_prefetch, jit_options=_OPTIONS)
+def _row_prefetch(rows, i):
+    per_line = _CACHE_LINE // (rows[0].dtype.bitwidth // 8)
+    if len(rows) == 1:
+
+        def dense(rows, i):
+            width = rows[0].shape[1]
+            start = np.intp(i) * width
+            # Long rows prefetch themselves: the hardware follows a stream once it has begun.
+            for k in range(start, start + min(width, 8 * per_line), per_line):
+                _prefetch_element(rows[0], k)
+
+        return dense
+
+    def csr(rows, i):
+        values, indices, indptr = rows
+        for k in range(indptr[i], indptr[i + 1], per_line):
+            _prefetch_element(values, k)
+            _prefetch_element(indices, k)
+
+    return csr
+
+
+@kernel
+def scores(rows, w, begin, end, out):
+    """out[i] = x_i . w for begin <= i < end."""
+    for i in range(begin, end):
+        out[i] = row_dot(rows, i, w)
+
+
+@kernel
+def combine(rows, g, begin, end, out):
+    """out += sum of g[i] x_i over begin <= i < end."""
+    for i in range(begin, end):
+        if g[i] != 0.0:
+            row_add(rows, i, g[i], out)
+
+
+@kernel
+def squared_norms(rows, out):
+    """out[i] = |x_i|^2, in float64."""
+    if len(rows) == 1:
+        values = rows[0]
+        for i in range(values.shape[0]):
+            total = 0.0
+            for k in range(values.shape[1]):
+                total += np.float64(values[i, k]) * values[i, k]
+            out[i] = total
+    else:
+        values, indptr = rows[0], rows[-1]
+        for i in range(out.shape[0]):
+            total = 0.0
+            for k in range(indptr[i], indptr[i + 1]):
+                total += np.float64(values[k]) * values[k]
+            out[i] = total

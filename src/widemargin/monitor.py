@@ -1,0 +1,144 @@
+"""When to stop, and what to remember: tolerance, limits, Ctrl-C, history.
+
+A solver asks its `Monitor` two things. Between kernel calls, ``monitor.must_stop()``: has
+time run out, has somebody pressed Ctrl-C? At each gap check, ``monitor.check(...)``: is the
+proof good enough, are there iterations left? Everything else is the solver's own business.
+"""
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from widemargin.certificate import Certificate
+
+
+@dataclass(frozen=True)
+class Record:
+    """One gap check of one binary problem."""
+
+    problem: int  # which class; 0 for two-class problems
+    time: float  # seconds since the fit began
+    iteration: float  # passes over the rows so far (visits / rows)
+    primal: float  # best so far
+    dual: float  # best so far
+    gap: float
+    active_rows: int  # rows of the last pass
+    phases: dict[str, float] = field(default_factory=dict)  # seconds spent, by phase
+
+
+class Interruption:
+    """A flag that Ctrl-C raises while `watching`; a second Ctrl-C interrupts as usual."""
+
+    def __init__(self):
+        self.requested = False
+
+    @contextmanager
+    def watching(self):
+        """Take over SIGINT, where this thread may: only the main one receives signals."""
+        if threading.current_thread() is not threading.main_thread():
+            yield self
+            return
+        previous = signal.getsignal(signal.SIGINT)
+        if previous is not signal.default_int_handler:
+            # Somebody handles Ctrl-C already (or ignores it): that is theirs to decide.
+            yield self
+            return
+
+        def request(signum, frame):
+            if self.requested:
+                raise KeyboardInterrupt
+            self.requested = True
+
+        signal.signal(signal.SIGINT, request)
+        try:
+            yield self
+        finally:
+            signal.signal(signal.SIGINT, previous)
+
+
+class Monitor:
+    """Watches one binary problem.
+
+    Parameters
+    ----------
+    tol : float
+        Certified relative duality gap to reach.
+    max_iter : int
+        Passes over the rows.
+    max_time : float or None
+        Seconds for this problem, counted from now.
+    interruption : Interruption or None
+    on_check : callable(Record, State) -> bool or None
+        Called after each gap check; True asks the solver to stop.
+    problem : int
+        Written into each record.
+    started : float or None
+        The clock reading that history counts from; now, by default.
+    """
+
+    def __init__(
+        self,
+        tol: float,
+        max_iter: int,
+        max_time: float | None = None,
+        interruption: Interruption | None = None,
+        on_check: Callable | None = None,
+        problem: int = 0,
+        started: float | None = None,
+    ):
+        now = time.perf_counter()
+        self.tol = tol
+        self.max_iter = max_iter
+        self.deadline = None if max_time is None else now + max_time
+        self.interruption = interruption or Interruption()
+        self.on_check = on_check
+        self.problem = problem
+        self.started = now if started is None else started
+        self.history: list[Record] = []
+        self.phases: dict[str, float] = {}
+        self.iteration = 0.0
+        self.status = "running"
+        self.certificate: Certificate | None = None
+
+    @contextmanager
+    def phase(self, name: str):
+        """Add the time spent inside to `phases[name]`."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.phases[name] = self.phases.get(name, 0.0) + time.perf_counter() - began
+
+    def must_stop(self) -> bool:
+        """Return whether to stop at once, for a reason outside of the problem."""
+        if self.status == "running":
+            if self.interruption.requested:
+                self.status = "interrupted"
+            elif self.deadline is not None and time.perf_counter() >= self.deadline:
+                self.status = "max_time"
+            elif self.iteration >= self.max_iter:
+                self.status = "max_iter"
+        return self.status != "running"
+
+    def check(self, certificate: Certificate, state, active_rows: int) -> bool:
+        """Record a gap check of `state`; return whether to stop."""
+        self.certificate = certificate
+        record = Record(
+            problem=self.problem,
+            time=time.perf_counter() - self.started,
+            iteration=self.iteration,
+            primal=certificate.primal,
+            dual=certificate.dual,
+            gap=certificate.gap,
+            active_rows=active_rows,
+            phases=dict(self.phases),
+        )
+        self.history.append(record)
+        if certificate.relative_gap <= self.tol:
+            self.status = "converged"
+        elif self.on_check is not None and self.on_check(record, state):
+            self.status = "callback"
+        return self.must_stop()

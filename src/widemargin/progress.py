@@ -1,0 +1,61 @@
+"""What `verbose=1` shows: one live line on a terminal, now and then a plain line in a log."""
+
+import threading
+import time
+
+# A log file gets a line when this many seconds have passed, and one at the end.
+_SECONDS_BETWEEN_LOG_LINES = 10.0
+
+
+class ProgressLine:
+    """Shows the gap on stderr as it closes.
+
+    Parameters
+    ----------
+    n_problems : int
+        How many binary problems the fit consists of.
+    tol : float
+        The relative gap at which each is solved.
+    """
+
+    def __init__(self, n_problems: int, tol: float):
+        from rich.console import Console
+
+        self.console = Console(stderr=True, highlight=False)
+        self.n_problems, self.tol = n_problems, tol
+        self.lock = threading.Lock()  # classes may be trained in several threads
+        self.solved = 0
+        self.last_line = time.perf_counter()
+        self.live = self.console.status("widemargin") if self.console.is_terminal else None
+
+    def __enter__(self):
+        if self.live is not None:
+            self.live.start()
+        return self
+
+    def __exit__(self, *exception):
+        if self.live is not None:
+            self.live.stop()
+
+    def show(self, record):
+        """Show one gap check."""
+        relative = record.gap / record.primal if record.primal > 0 else 0.0
+        with self.lock:
+            self.solved += relative <= self.tol
+            text = (
+                f"widemargin  {record.time:.1f} s  pass {record.iteration:.0f}  "
+                f"objective {record.primal:.6g}  gap {relative:.2e} (tol {self.tol:.0e})"
+            )
+            if self.n_problems > 1:
+                text += f"  problem {record.problem + 1}, {self.solved} of {self.n_problems} solved"
+            if self.live is not None:
+                self.live.update(text)
+            elif time.perf_counter() - self.last_line > _SECONDS_BETWEEN_LOG_LINES:
+                self.last_line = time.perf_counter()
+                self.console.print(text, soft_wrap=True)
+
+    def finish(self, summary: str):
+        """Leave one line that says how it ended."""
+        if self.live is not None:
+            self.live.stop()
+        self.console.print(f"widemargin  {summary}", soft_wrap=True)

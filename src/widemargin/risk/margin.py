@@ -1,0 +1,122 @@
+"""Two-class margin losses: hinge and squared hinge.
+
+    r(s) = sum_i c_i max(0, 1 - y_i s_i)^p,      y_i = +-1,  c_i >= 0,  p = 1 or 2
+
+With dual variables A (n,) written as A_i = alpha_i y_i, the dual -r*(-A) is
+
+    hinge           sum_i alpha_i                              for 0 <= alpha_i <= c_i
+    squared hinge   sum_i alpha_i - alpha_i^2 / (4 c_i)        for 0 <= alpha_i
+
+and minus infinity elsewhere. Both are exact, in float64.
+"""
+
+import numpy as np
+
+
+class MarginRisk:
+    """A sum of margin losses over rows.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Labels, -1 or +1; kept as int8.
+    cost : ndarray of shape (n,)
+        Weight of each row's loss: C times class weight times sample weight. A row of cost
+        zero counts for nothing, as if it were not there.
+    """
+
+    #: whether the loss is squared; with `y` and `cost` all that coordinate kernels need.
+    squared: bool
+
+    def __init__(self, y, cost):
+        self.y = np.asarray(y, dtype=np.int8)
+        self.cost = np.asarray(cost, dtype=np.float64)
+
+    def feasible(self, A):
+        """Return the nearest dual variables that satisfy the dual's constraints."""
+        return np.clip(A * self.y, 0.0, self._upper()) * self.y
+
+    def _slack(self, S):
+        return np.maximum(0.0, 1.0 - self.y * S)
+
+    def _breakpoints(self, S):
+        """Return, in increasing order, the offsets b at which rows cross the margin.
+
+        y (s + b) = 1 at b = y - s. Below its breakpoint a positive row has a loss, above
+        it a negative one; so each breakpoint passed adds the row's weight to the slope.
+        """
+        counted = self.cost > 0.0
+        y, cost = self.y[counted], self.cost[counted]
+        points = y - S[counted]
+        order = np.argsort(points)
+        return points[order], cost[order], y[order] > 0
+
+
+class Hinge(MarginRisk):
+    """r(s) = sum_i c_i max(0, 1 - y_i s_i)."""
+
+    squared = False
+
+    def _upper(self):
+        return self.cost
+
+    def value(self, S):
+        return float(self.cost @ self._slack(S))
+
+    def value_and_slope(self, S):
+        slack = self._slack(S)
+        return float(self.cost @ slack), np.where(slack > 0.0, -self.cost * self.y, 0.0)
+
+    def dual(self, A):
+        alpha = A * self.y
+        if np.any(alpha < 0.0) or np.any(alpha > self.cost):
+            return -np.inf
+        return float(alpha.sum())
+
+    def best_offset(self, S):
+        """Return the b that minimises r(S + b): the middle one, where there are several."""
+        points, cost, positive = self._breakpoints(S)
+        slope = np.cumsum(cost) - cost[positive].sum()  # to the right of each breakpoint
+        rounding = 1e-12 * cost.sum()
+        first = np.searchsorted(slope, -rounding)
+        last = np.searchsorted(slope, rounding, side="right")
+        return 0.5 * float(points[min(first, points.size - 1)] + points[min(last, points.size - 1)])
+
+
+class SquaredHinge(MarginRisk):
+    """r(s) = sum_i c_i max(0, 1 - y_i s_i)^2."""
+
+    squared = True
+
+    def _upper(self):
+        return np.where(self.cost > 0.0, np.inf, 0.0)
+
+    def value(self, S):
+        return float(self.cost @ self._slack(S) ** 2)
+
+    def value_and_slope(self, S):
+        slack = self._slack(S)
+        return float(self.cost @ slack**2), -2.0 * self.cost * self.y * slack
+
+    def dual(self, A):
+        alpha = A * self.y
+        if np.any(alpha < 0.0) or np.any(alpha[self.cost == 0.0] > 0.0):
+            return -np.inf
+        counted = self.cost > 0.0
+        return float(alpha.sum() - np.sum(alpha[counted] ** 2 / (4.0 * self.cost[counted])))
+
+    def best_offset(self, S):
+        """Return the b that minimises r(S + b)."""
+        points, cost, positive = self._breakpoints(S)
+        # Left of all breakpoints the positive rows are active; each one passed swaps sides.
+        # The slope at b is 2 (weight * b - moment) over the rows active there.
+        swap = np.where(positive, -cost, cost)
+        weight = cost[positive].sum() + np.concatenate(([0.0], np.cumsum(swap)))
+        moment = (cost * points)[positive].sum() + np.concatenate(
+            ([0.0], np.cumsum(swap * points))
+        )
+        slope = weight[:-1] * points - moment[:-1]  # half the slope, at each breakpoint
+        piece = int(np.searchsorted(slope, 0.0))
+        if weight[piece] <= 1e-12 * cost.sum():  # no row is active: every b here is best
+            return float(points[min(piece, points.size - 1)])
+        return float(moment[piece] / weight[piece])

@@ -1,0 +1,124 @@
+"""Which rows a pass of coordinate descent visits.
+
+A schedule owns the order of visits and what it learns from them; the step itself is the
+kernel's, and the same for both.
+"""
+
+import numpy as np
+
+from widemargin.kernels import coordinate as kernels
+
+# Glasmachers & Dogan's constants.
+_LOWEST, _HIGHEST, _RATE = 1.0 / 20.0, 20.0, 1.0 / 5.0
+# A pass of the adaptive schedule visits each row at most once, as long as that leaves at
+# least this share of all rows: below it, composing the order would cost more than visits.
+_SMALLEST_PASS = 0.2
+# Uniform schedule: all rows come back when the active ones are solved this much better.
+_TIGHTENING = 0.1
+
+
+class _Schedule:
+    """Random order, kernel calls of bounded length, and the tally they fill."""
+
+    def __init__(self, rows, n_rows, seed):
+        self.n_rows = n_rows
+        self.rows = rows  # (m,) uint32: the rows that count
+        self.order = rows.copy()
+        # xorshift64 must not start at zero.
+        self.generator = np.array([2 * seed + 1], dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        self.tally = np.zeros(kernels.TALLY_SIZE)
+        self.last_count = rows.size
+
+    def calls(self, count, rows_per_call):
+        """Yield (begin, end) of kernel calls over the shuffled order[:count]."""
+        kernels.shuffle(self.order, count, self.generator)
+        self.last_count = count
+        self.tally[kernels.GAIN] = 0.0
+        for begin in range(0, count, rows_per_call):
+            yield begin, min(begin + rows_per_call, count)
+
+
+class UniformSchedule(_Schedule):
+    """All active rows once a pass; rows pressing against a bound are shrunk away."""
+
+    def __init__(self, rows, n_rows, seed):
+        super().__init__(rows, n_rows, seed)
+        self.goal = None
+        self._activate_all()
+
+    def _activate_all(self):
+        self.order[:] = self.rows
+        self.count = self.rows.size
+        self.too_large, self.too_small = np.inf, -np.inf
+
+    def run_pass(self, arguments, rows_per_call, must_stop):
+        """Visit the active rows once; return how many were visited."""
+        tally = self.tally
+        tally[kernels.LARGEST], tally[kernels.SMALLEST] = -np.inf, np.inf
+        visits = kept = 0
+        for begin, end in self.calls(self.count, rows_per_call):
+            kept = kernels.uniform_pass(
+                *arguments, self.order, begin, end, kept, self.too_large, self.too_small, tally
+            )
+            visits = end
+            if must_stop():
+                # Rows not visited stay active.
+                rest = self.count - end
+                self.order[kept : kept + rest] = self.order[end : self.count].copy()
+                kept += rest
+                break
+        whole = self.count == self.rows.size
+        self.count = kept
+        spread = tally[kernels.LARGEST] - tally[kernels.SMALLEST]
+        if self.goal is None:
+            self.goal = _TIGHTENING * spread
+        if kept == 0 or spread <= self.goal:
+            if whole or kept == 0:
+                self.goal = _TIGHTENING * min(self.goal, max(spread, 0.0))
+            self._activate_all()
+        else:
+            largest, smallest = tally[kernels.LARGEST], tally[kernels.SMALLEST]
+            self.too_large = largest if largest > 0.0 else np.inf
+            self.too_small = smallest if smallest < 0.0 else -np.inf
+        return visits
+
+
+class AdaptiveSchedule(_Schedule):
+    """Rows in proportion to preferences, which adapt to what visits have gained."""
+
+    def __init__(self, rows, n_rows, seed):
+        super().__init__(rows, n_rows, seed)
+        self.preference = np.zeros(n_rows)
+        self.preference[rows] = 1.0
+        # Credits start spread out, so that rows of equal preference do not come in step.
+        self.credit = np.random.default_rng(seed).random(n_rows)
+        self.order = np.empty(max(1, rows.size), dtype=np.uint32)
+        self.order[: rows.size] = rows
+
+    def run_pass(self, arguments, rows_per_call, must_stop):
+        """Visit a share of the rows; return how many were visited."""
+        m, tally = self.rows.size, self.tally
+        first = tally[kernels.MEAN_GAIN] == 0.0
+        if first:
+            self.order[:m] = self.rows
+            count = m
+        else:
+            total = self.preference.sum()
+            scale = max(1.0 / self.preference.max(), _SMALLEST_PASS * m / total)
+            count = kernels.adaptive_order(self.preference, self.credit, scale, self.order)
+        visits = 0
+        for begin, end in self.calls(count, rows_per_call):
+            kernels.adaptive_pass(
+                *arguments, self.order, begin, end, self.preference,
+                _LOWEST, _HIGHEST, _RATE, 1.0 / m, tally,
+            )  # fmt: skip
+            visits = end
+            if must_stop():
+                break
+        if first:
+            # A pass without gain teaches nothing: the next one is uniform again.
+            tally[kernels.MEAN_GAIN] = tally[kernels.GAIN] / m
+        return visits
+
+
+SCHEDULES = {"dcd": UniformSchedule, "acf": AdaptiveSchedule}
