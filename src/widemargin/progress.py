@@ -1,5 +1,6 @@
 """What `verbose=1` shows: one live line on a terminal, now and then a plain line in a log."""
 
+import sys
 import threading
 import time
 
@@ -21,7 +22,10 @@ class ProgressLine:
     def __init__(self, n_problems: int, tol: float):
         from rich.console import Console
 
-        self.console = Console(stderr=True, highlight=False)
+        # Asked of the stream itself: FORCE_COLOR and the like would have rich take a log file
+        # for a terminal.
+        on_terminal = sys.stderr is not None and sys.stderr.isatty()
+        self.console = Console(stderr=True, highlight=False, force_terminal=on_terminal)
         self.n_problems, self.tol = n_problems, tol
         self.lock = threading.Lock()  # classes may be trained in several threads
         self.solved = 0
@@ -47,7 +51,9 @@ class ProgressLine:
                 f"objective {record.primal:.6g}  gap {relative:.2e} (tol {self.tol:.0e})"
             )
             if self.n_problems > 1:
-                text += f"  problem {record.problem + 1}, {self.solved} of {self.n_problems} solved"
+                text += (
+                    f"  problem {record.problem + 1}, {self.solved} of {self.n_problems} solved"
+                )
             if self.live is not None:
                 self.live.update(text)
             elif time.perf_counter() - self.last_line > _SECONDS_BETWEEN_LOG_LINES:

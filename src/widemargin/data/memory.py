@@ -40,8 +40,13 @@ class RowsInMemory:
         return W
 
     def squared_norms(self):
+        return self._squared_norms
+
+    @cached_property
+    def _squared_norms(self):
         norms = np.empty(self.n_rows)
         kernels.squared_norms(self.arrays, norms)
+        norms.flags.writeable = False  # shared by all who ask
         return norms
 
     def ranges(self):

@@ -282,7 +282,9 @@ class _Fit:
 
     def __init__(self, estimator, problems, starts):
         self.estimator, self.problems, self.starts = estimator, problems, starts
-        self.solver = auto.choose(estimator.solver)
+        self.solver = estimator.solver
+        if self.solver == "auto":
+            self.solver = auto.choose(problems.rows, problems.cost)
         self.n_threads = min(effective_n_jobs(estimator.n_jobs), len(problems))
         random = check_random_state(estimator.random_state)
         self.seeds = random.randint(np.iinfo(np.int32).max, size=len(problems))

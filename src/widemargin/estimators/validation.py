@@ -30,6 +30,8 @@ def check_matrix(estimator, X, *, reset):
 
     Raises ValueError, naming row and column, where a value is missing or infinite.
     """
+    if scipy.sparse.issparse(X) and X.ndim == 2:
+        _check_structure(X)
     X = validate_data(
         estimator,
         X,
@@ -44,8 +46,40 @@ def check_matrix(estimator, X, *, reset):
     return X
 
 
+def _check_structure(X):
+    """Raise ValueError where SciPy would read or write outside of the arrays of sparse X.
+
+    SciPy's conversions trust their input. Column indices of CSR are left to the rows that
+    use them, which check them in any case.
+    """
+    name = f"X is not valid {X.format.upper()}"
+    if X.format == "coo":
+        for axis, places, size in zip(("row", "column"), X.coords, X.shape):
+            _check_places(f"{name}: {axis} index", places, size)
+    elif X.format in ("csr", "csc", "bsr"):
+        height, width = X.blocksize if X.format == "bsr" else (1, 1)
+        lines, size = X.shape[0] // height, X.shape[1] // width
+        if X.format == "csc":
+            lines, size = size, lines
+        if X.indptr.shape != (lines + 1,):
+            raise ValueError(f"{name}: indptr has {X.indptr.size} entries, not {lines + 1}")
+        if X.format != "csr":
+            if X.indptr[0] != 0 or np.any(np.diff(X.indptr) < 0):
+                raise ValueError(f"{name}: indptr does not rise from 0")
+            if X.indptr[-1] > min(X.indices.size, X.data.shape[0]):
+                raise ValueError(f"{name}: indptr does not span its data")
+            _check_places(f"{name}: index", X.indices, size)
+
+
+def _check_places(name, places, size):
+    if places.size and (places.min() < 0 or places.max() >= size):
+        bad = places[(places < 0) | (places >= size)][0]
+        raise ValueError(f"{name} {bad} is outside of 0..{size - 1}")
+
+
 def _check_finite(estimator, X):
-    values = X.data if scipy.sparse.issparse(X) else X
+    # What lies behind the end of the last row is nobody's value.
+    values = X.data[: X.indptr[-1]] if scipy.sparse.issparse(X) else X
     # One finite sum proves all values finite without a mask of the matrix's size.
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(np.sum(values, dtype=np.float64)):
@@ -70,7 +104,11 @@ def check_weights(sample_weight, X):
     """Return sample weights as float64 (n,); None where all are one."""
     if sample_weight is None:
         return None
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    try:
+        sample_weight = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must be numbers: {error}") from None
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, allow_all_zero_weights=True)
     if np.any(weights < 0.0):
         row = int(np.argmax(weights < 0.0))
         raise ValueError(f"sample_weight must not be negative: row {row} has {weights[row]:g}")

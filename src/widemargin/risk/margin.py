@@ -36,6 +36,22 @@ class MarginRisk:
         """Return the nearest dual variables that satisfy the dual's constraints."""
         return np.clip(A * self.y, 0.0, self._upper()) * self.y
 
+    def gap_shares(self, S, alpha):
+        """Return each row's share of the duality gap, (n,), where w = sum_i alpha_i y_i x_i.
+
+        |w|^2 = sum_i alpha_i y_i s_i splits the gap by rows: the loss of row i, less its
+        dual term, plus alpha_i y_i s_i. No share is negative.
+        """
+        return self._losses(S) - self._dual_terms(alpha) + alpha * (self.y * S)
+
+    def value(self, S):
+        """Return r(S)."""
+        return float(self._losses(S).sum())
+
+    def dual_sum(self, alpha):
+        """Return the dual at alpha_i that are known to be feasible."""
+        return float(self._dual_terms(alpha).sum())
+
     def _slack(self, S):
         return np.maximum(0.0, 1.0 - self.y * S)
 
@@ -60,8 +76,11 @@ class Hinge(MarginRisk):
     def _upper(self):
         return self.cost
 
-    def value(self, S):
-        return float(self.cost @ self._slack(S))
+    def _losses(self, S):
+        return self.cost * self._slack(S)
+
+    def _dual_terms(self, alpha):
+        return alpha
 
     def value_and_slope(self, S):
         slack = self._slack(S)
@@ -71,7 +90,7 @@ class Hinge(MarginRisk):
         alpha = A * self.y
         if np.any(alpha < 0.0) or np.any(alpha > self.cost):
             return -np.inf
-        return float(alpha.sum())
+        return self.dual_sum(alpha)
 
     def best_offset(self, S):
         """Return the b that minimises r(S + b): the middle one, where there are several."""
@@ -91,8 +110,13 @@ class SquaredHinge(MarginRisk):
     def _upper(self):
         return np.where(self.cost > 0.0, np.inf, 0.0)
 
-    def value(self, S):
-        return float(self.cost @ self._slack(S) ** 2)
+    def _losses(self, S):
+        return self.cost * self._slack(S) ** 2
+
+    def _dual_terms(self, alpha):
+        # A row of cost zero has alpha zero, and its term would be 0 / 0.
+        cost = np.where(self.cost > 0.0, self.cost, 1.0)
+        return alpha - alpha * alpha / (4.0 * cost)
 
     def value_and_slope(self, S):
         slack = self._slack(S)
@@ -102,8 +126,7 @@ class SquaredHinge(MarginRisk):
         alpha = A * self.y
         if np.any(alpha < 0.0) or np.any(alpha[self.cost == 0.0] > 0.0):
             return -np.inf
-        counted = self.cost > 0.0
-        return float(alpha.sum() - np.sum(alpha[counted] ** 2 / (4.0 * self.cost[counted])))
+        return self.dual_sum(alpha)
 
     def best_offset(self, S):
         """Return the b that minimises r(S + b)."""

@@ -1,14 +1,25 @@
 """The choice of a solver, as one readable table."""
 
+import numpy as np
+
+from widemargin.data import Rows
 from widemargin.solvers.coordinate import CoordinateDescent
 
 #: what `solver=` accepts
 SOLVERS = ("auto", "dcd", "acf")
 
+# Cost times |x|^2, over which adaptive frequencies pay. An unbounded first step has length
+# 1 / |x|^2; where costs are below it most support vectors end at their bounds, which uniform
+# passes find out at once. Where costs are above, dual variables have to be balanced against
+# one another, and some need far more visits than others.
+_ADAPTIVE_PAYS = 3.0
 
-def choose(solver: str) -> str:
-    """Return the name of the solver to use where `solver` may be "auto"."""
-    return "acf" if solver == "auto" else solver
+
+def choose(rows: Rows, cost: np.ndarray) -> str:
+    """Return the name of the solver for these rows and row costs."""
+    counted = cost > 0.0
+    stretch = float(cost[counted].mean() * rows.squared_norms()[counted].mean())
+    return "acf" if stretch > _ADAPTIVE_PAYS else "dcd"
 
 
 def make(name: str, seed: int) -> CoordinateDescent:

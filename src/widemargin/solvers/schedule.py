@@ -13,12 +13,13 @@ _LOWEST, _HIGHEST, _RATE = 1.0 / 20.0, 20.0, 1.0 / 5.0
 # A pass of the adaptive schedule visits each row at most once, as long as that leaves at
 # least this share of all rows: below it, composing the order would cost more than visits.
 _SMALLEST_PASS = 0.2
-# Uniform schedule: all rows come back when the active ones are solved this much better.
-_TIGHTENING = 0.1
+# Neighbours in memory are visited together, which spares the memory system; adaptive passes,
+# which balance rows against one another, are better off with a full shuffle.
+_BLOCK = 128
 
 
 class _Schedule:
-    """Random order, kernel calls of bounded length, and the tally they fill."""
+    """Kernel calls of bounded length over an order of visits, and the tally they fill."""
 
     def __init__(self, rows, n_rows, seed):
         self.n_rows = n_rows
@@ -30,8 +31,7 @@ class _Schedule:
         self.last_count = rows.size
 
     def calls(self, count, rows_per_call):
-        """Yield (begin, end) of kernel calls over the shuffled order[:count]."""
-        kernels.shuffle(self.order, count, self.generator)
+        """Yield (begin, end) of kernel calls over order[:count]."""
         self.last_count = count
         self.tally[kernels.GAIN] = 0.0
         for begin in range(0, count, rows_per_call):
@@ -43,43 +43,34 @@ class UniformSchedule(_Schedule):
 
     def __init__(self, rows, n_rows, seed):
         super().__init__(rows, n_rows, seed)
-        self.goal = None
-        self._activate_all()
+        self.active = rows
+        self.too_large, self.too_small = np.inf, -np.inf
 
-    def _activate_all(self):
-        self.order[:] = self.rows
-        self.count = self.rows.size
+    def activate(self, wanted):
+        """Bring back the rows of the mask `wanted`, after a look at all of them."""
+        wanted = wanted.copy()
+        wanted[self.active] = True
+        self.active = self.rows[wanted[self.rows]]
         self.too_large, self.too_small = np.inf, -np.inf
 
     def run_pass(self, arguments, rows_per_call, must_stop):
         """Visit the active rows once; return how many were visited."""
-        tally = self.tally
+        tally, count = self.tally, self.active.size
         tally[kernels.LARGEST], tally[kernels.SMALLEST] = -np.inf, np.inf
+        kernels.shuffle_blocks(self.active, _BLOCK, self.generator, self.order)
         visits = kept = 0
-        for begin, end in self.calls(self.count, rows_per_call):
+        for begin, end in self.calls(count, rows_per_call):
             kept = kernels.uniform_pass(
                 *arguments, self.order, begin, end, kept, self.too_large, self.too_small, tally
             )
             visits = end
             if must_stop():
-                # Rows not visited stay active.
-                rest = self.count - end
-                self.order[kept : kept + rest] = self.order[end : self.count].copy()
-                kept += rest
-                break
-        whole = self.count == self.rows.size
-        self.count = kept
-        spread = tally[kernels.LARGEST] - tally[kernels.SMALLEST]
-        if self.goal is None:
-            self.goal = _TIGHTENING * spread
-        if kept == 0 or spread <= self.goal:
-            if whole or kept == 0:
-                self.goal = _TIGHTENING * min(self.goal, max(spread, 0.0))
-            self._activate_all()
-        else:
-            largest, smallest = tally[kernels.LARGEST], tally[kernels.SMALLEST]
-            self.too_large = largest if largest > 0.0 else np.inf
-            self.too_small = smallest if smallest < 0.0 else -np.inf
+                return visits
+        if kept < count:
+            self.active = np.sort(self.order[:kept])
+        largest, smallest = tally[kernels.LARGEST], tally[kernels.SMALLEST]
+        self.too_large = largest if largest > 0.0 else np.inf
+        self.too_small = smallest if smallest < 0.0 else -np.inf
         return visits
 
 
@@ -95,6 +86,9 @@ class AdaptiveSchedule(_Schedule):
         self.order = np.empty(max(1, rows.size), dtype=np.uint32)
         self.order[: rows.size] = rows
 
+    def activate(self, wanted):
+        """Do nothing: no row is ever left out."""
+
     def run_pass(self, arguments, rows_per_call, must_stop):
         """Visit a share of the rows; return how many were visited."""
         m, tally = self.rows.size, self.tally
@@ -106,6 +100,7 @@ class AdaptiveSchedule(_Schedule):
             total = self.preference.sum()
             scale = max(1.0 / self.preference.max(), _SMALLEST_PASS * m / total)
             count = kernels.adaptive_order(self.preference, self.credit, scale, self.order)
+        kernels.shuffle(self.order, 0, count, self.generator)
         visits = 0
         for begin, end in self.calls(count, rows_per_call):
             kernels.adaptive_pass(

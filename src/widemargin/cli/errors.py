@@ -1,0 +1,108 @@
+"""Bad input as one clear line and exit code 2, wherever in a command it is noticed."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+import typer.core
+
+INTERRUPTED = 130
+
+# Click's UsageError (an unknown option, a missing argument): its home differs between versions
+# of typer, but it has always been the base of this one.
+_UsageError: Any = typer.BadParameter.__base__
+
+
+class BadInput(Exception):
+    """Something the user gave cannot be used; the message says what, and which file."""
+
+
+class CommandGroup(typer.core.TyperGroup):
+    """A group of commands that turns every expected failure into one line on stderr."""
+
+    def main(self, *args, **settings):
+        """Run, and leave with 0, 2 (bad input) or 130 (interrupted)."""
+        # Typer should raise its complaints rather than print them: it takes several lines.
+        settings["standalone_mode"] = False
+        try:
+            code = super().main(*args, **settings)
+        except _UsageError as error:
+            code = 2
+            complain(error.format_message(), _help_hint(error))
+        except BadInput as error:
+            code = 2
+            complain(str(error))
+        except MemoryError as error:
+            code = 2
+            complain(f"not enough memory {error}")
+        except typer.Abort:
+            code = INTERRUPTED
+        if code == INTERRUPTED:
+            complain("interrupted")
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def complain(message: str, hint: str = "") -> None:
+    """Print one line on stderr, whatever line breaks the message came with."""
+    line = " ".join(f"{message} {hint}".split())
+    typer.echo(f"widemargin: {line}", err=True)
+
+
+def _help_hint(error) -> str:
+    context = getattr(error, "ctx", None)
+    return f"(see {context.command_path} --help)" if context else ""
+
+
+@contextlib.contextmanager
+def naming(path: str | os.PathLike) -> Iterator[None]:
+    """Turn the operating system's complaints about `path` into `BadInput` that names it."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # nobody reads on: no mistake of the user's
+    except OSError as error:
+        raise BadInput(f"{_shown(path)}: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def reading(path: str | os.PathLike) -> Iterator[None]:
+    """Turn what is wrong with the file at `path`, or in it, into `BadInput` that names it."""
+    try:
+        with naming(path):
+            yield
+    except ValueError as error:
+        # The first line says what is wrong; with scikit-learn, those after it are advice that
+        # belongs to Python code.
+        message = str(error).strip().partition("\n")[0]
+        shown = _shown(path)
+        if not message.startswith((f"{shown}:", f"{shown},")):  # not named yet
+            message = f"{shown}: {message}"
+        raise BadInput(message) from error
+
+
+def _shown(path: str | os.PathLike) -> str:
+    return "standard input" if path == "-" else os.fspath(path)
+
+
+def check_output(path: str | None, *others: str | None) -> None:
+    """Refuse an output that cannot be written, before any work is spent on it.
+
+    `others` are the command's other files, which it must not overwrite.
+    """
+    if path is None:
+        return
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    if path == "-":
+        raise BadInput("-: not a file to write to; if it is meant as a name, say ./-")
+    if os.path.isdir(target):
+        raise BadInput(f"{path}: is a directory, not a file to write to")
+    if not os.path.isdir(folder):
+        raise BadInput(f"{path}: there is no directory {folder}")
+    if not os.access(target if os.path.exists(target) else folder, os.W_OK):
+        raise BadInput(f"{path}: no permission to write here")
+    if any(other is not None and os.path.realpath(other) == target for other in others):
+        raise BadInput(f"{path}: named twice; writing it would destroy the other")

@@ -1,0 +1,295 @@
+"""Named data sets for benchmarks, demonstrations and tests by hand.
+
+>>> from widemargin.datasets import load
+>>> rcv1 = load("rcv1")  # doctest: +SKIP
+
+The package ships no data. `load` looks in the folder named by ``$WIDEMARGIN_DATA`` first, then
+asks scikit-learn's own fetchers where they have the set, and otherwise raises `DatasetMissing`,
+which says what is missing and where it can be had.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from http.client import HTTPException
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+DATA_VARIABLE = "WIDEMARGIN_DATA"
+
+_LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets"
+_UCI = "https://archive.ics.uci.edu"
+
+
+class DatasetMissing(FileNotFoundError):
+    """The data set is neither in ``$WIDEMARGIN_DATA`` nor to be had from scikit-learn."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """One named data set.
+
+    Attributes
+    ----------
+    name : str
+    X : ndarray or csr_matrix of float32, shape (n, d)
+    y : ndarray of int64, shape (n,)
+        Labels; -1 and +1 in the two-class sets.
+    X_test, y_test : as X and y, or None
+        The published test part, where there is one.
+    qid : ndarray of int64 or None
+        Query of each row, in ranking sets.
+    source : {"folder", "scikit-learn"}
+        Where it came from. scikit-learn's rcv1 and news20 hold the same collections but other
+        rows or features than the files here do, so results from the two do not compare.
+    """
+
+    name: str
+    X: np.ndarray | sp.csr_matrix
+    y: np.ndarray
+    X_test: np.ndarray | sp.csr_matrix | None = None
+    y_test: np.ndarray | None = None
+    qid: np.ndarray | None = None
+    source: str = "folder"
+
+
+def names() -> list[str]:
+    """Names that `load` knows, sorted."""
+    return sorted(_ENTRIES)
+
+
+def load(name: str, *, download: bool = True) -> Dataset:
+    """Load the data set `name`.
+
+    Parameters
+    ----------
+    name : str
+        One of `names()`.
+    download : bool, default=True
+        Whether scikit-learn's fetchers may be asked for what ``$WIDEMARGIN_DATA`` does not hold.
+
+    Raises
+    ------
+    DatasetMissing
+        It is not in ``$WIDEMARGIN_DATA`` and scikit-learn has no such set or cannot reach it.
+    ValueError
+        `name` is not one of `names()`.
+    """
+    entry = _ENTRIES.get(name)
+    if entry is None:
+        raise ValueError(f"no data set is called {name!r}; there are {', '.join(names())}")
+    folder = os.environ.get(DATA_VARIABLE)
+    if folder:
+        absent = [file for file in entry.files if not (Path(folder) / file).is_file()]
+        if not absent:
+            return Dataset(name, **entry.read(Path(folder)), source="folder")
+        looked = f"the folder ${DATA_VARIABLE} names lacks {', '.join(absent)}"
+    else:
+        looked = f"${DATA_VARIABLE} is not set (a folder that holds {', '.join(entry.files)})"
+    if entry.fetch is None:
+        tried, cause = "scikit-learn has no fetcher for it", None
+    elif not download:
+        tried, cause = "scikit-learn's fetcher was not asked", None
+    else:
+        try:
+            return Dataset(name, **entry.fetch(), source="scikit-learn")
+        except (OSError, HTTPException, ValueError) as error:  # ValueError: OpenML's own errors
+            tried, cause = f"scikit-learn's fetcher failed ({error})", error
+    raise DatasetMissing(
+        f"data set {name!r} is missing: {looked}; {tried}. It can be had from {entry.home}"
+    ) from cause
+
+
+# --- readers: one file layout each; they return the fields of Dataset -----------------------
+
+
+def _csr_from_npz(path: Path, label_key: str) -> tuple[sp.csr_matrix, np.ndarray]:
+    with np.load(path) as pieces:
+        X = sp.csr_matrix(
+            (pieces["data"], pieces["indices"], pieces["indptr"]), shape=tuple(pieces["shape"])
+        )
+        return X.astype(np.float32, copy=False), pieces[label_key].astype(np.int64)
+
+
+def _read_rcv1(label_key: str, dropped_label: int, folder: Path) -> dict:
+    X, y = _csr_from_npz(folder / "rcv1.npz", label_key)
+    kept = y != dropped_label
+    return {"X": X[kept], "y": y[kept]}
+
+
+def _read_news20(folder: Path) -> dict:
+    X, y = _csr_from_npz(folder / "news20.npz", "y")
+    return {"X": X, "y": y}
+
+
+def _read_covtype(folder: Path) -> dict:
+    table = np.loadtxt(folder / "covtype.csv.gz", delimiter=",", skiprows=1, dtype=np.float32)
+    return {"X": _scaled_to_unit_interval(table[:, :-1]), "y": table[:, -1].astype(np.int64)}
+
+
+def _read_poker(folder: Path) -> dict:
+    table = np.loadtxt(folder / "poker.data.gz", delimiter=",", dtype=np.float32)
+    return {"X": np.ascontiguousarray(table[:, :-1]), "y": table[:, -1].astype(np.int64)}
+
+
+def _read_mnist(folder: Path) -> dict:
+    def part(stem: str) -> tuple[np.ndarray, np.ndarray]:
+        images = _read_idx(folder / "mnist" / f"{stem}-images-idx3-ubyte.gz")
+        labels = _read_idx(folder / "mnist" / f"{stem}-labels-idx1-ubyte.gz")
+        pixels = images.reshape(len(images), -1).astype(np.float32)
+        return pixels / np.float32(255), labels.astype(np.int64)
+
+    return _with_test_part(part("train"), part("t10k"))
+
+
+def _read_idx(path: Path) -> np.ndarray:
+    """The uint8 array of an idx file: a magic number, the big-endian shape, the bytes."""
+    with gzip.open(path) as file:
+        content = file.read()
+    if len(content) < 4 or content[:3] != b"\x00\x00\x08":
+        raise ValueError(f"{path.name} is not an idx file of unsigned bytes")
+    n_dimensions = content[3]
+    shape = np.frombuffer(content, dtype=">u4", count=n_dimensions, offset=4).astype(np.int64)
+    values = np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * n_dimensions)
+    if values.size != shape.prod():
+        raise ValueError(f"{path.name} is cut: {values.size} values where {shape.prod()} are due")
+    return values.reshape(shape)
+
+
+def _read_svmlight_pair(folder: Path, train: str, test: str, n_features: int) -> dict:
+    # Imported here: only two of the sets are svmlight text, and the reader compiles a kernel.
+    from widemargin.data.svmlight import read_svmlight
+
+    def part(file: str) -> tuple[sp.csr_matrix, np.ndarray]:
+        rows = read_svmlight(folder / file, n_features=n_features, dtype=np.float32)
+        return rows.X, rows.y.astype(np.int64)
+
+    return _with_test_part(part(train), part(test))
+
+
+# --- scikit-learn's fetchers; one attempt each, so that an offline machine hears at once -----
+
+
+def _fetch_rcv1() -> dict:
+    from sklearn.datasets import fetch_rcv1
+
+    bunch = fetch_rcv1(subset="train", n_retries=1)
+    topics = list(bunch.target_names)
+
+    def any_of(*wanted: str) -> np.ndarray:
+        columns = bunch.target[:, [topics.index(topic) for topic in wanted]]
+        return np.asarray(columns.sum(axis=1)).ravel() > 0
+
+    positive, negative = any_of("CCAT", "ECAT"), any_of("GCAT", "MCAT")
+    kept = positive != negative
+    return {"X": bunch.data[kept].astype(np.float32), "y": _plus_minus(positive[kept])}
+
+
+def _fetch_news20() -> dict:
+    from sklearn.datasets import fetch_20newsgroups_vectorized
+
+    def part(subset: str) -> tuple[sp.csr_matrix, np.ndarray]:
+        # Raw counts and classes from 1, as LIBSVM has them; the vocabulary is scikit-learn's.
+        bunch = fetch_20newsgroups_vectorized(subset=subset, normalize=False, n_retries=1)
+        return sp.csr_matrix(bunch.data, dtype=np.float32), bunch.target.astype(np.int64) + 1
+
+    return _with_test_part(part("train"), part("test"))
+
+
+def _fetch_covtype() -> dict:
+    from sklearn.datasets import fetch_covtype
+
+    bunch = fetch_covtype(n_retries=1)
+    X = _scaled_to_unit_interval(bunch.data.astype(np.float32))
+    return {"X": X, "y": bunch.target.astype(np.int64)}
+
+
+def _fetch_mnist() -> dict:
+    from sklearn.datasets import fetch_openml
+
+    bunch = fetch_openml("mnist_784", version=1, as_frame=False, n_retries=1)
+    X, y = bunch.data.astype(np.float32) / np.float32(255), bunch.target.astype(np.int64)
+    return _with_test_part((X[:60_000], y[:60_000]), (X[60_000:], y[60_000:]))
+
+
+# --- small shared steps ---------------------------------------------------------------------
+
+
+def _with_test_part(train: tuple, test: tuple) -> dict:
+    return {"X": train[0], "y": train[1], "X_test": test[0], "y_test": test[1]}
+
+
+def _plus_minus(is_positive: np.ndarray) -> np.ndarray:
+    return np.where(is_positive, 1, -1).astype(np.int64)
+
+
+def _scaled_to_unit_interval(X: np.ndarray) -> np.ndarray:
+    """Each column moved and stretched to [0, 1]; a constant column becomes 0."""
+    low = X.min(axis=0)
+    width = X.max(axis=0) - low
+    return (X - low) / np.where(width > 0, width, 1)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """How one named set is read from the folder, fetched, and where its files come from."""
+
+    files: tuple[str, ...]
+    read: Callable[[Path], dict]
+    home: str
+    fetch: Callable[[], dict] | None = None
+
+    def one_against_rest(self, positive_label: int) -> _Entry:
+        """The two-class form of this set: `positive_label` is +1, every other class -1."""
+
+        def relabelled(get: Callable[..., dict], *args) -> dict:
+            fields = get(*args)
+            for labels in ("y", "y_test"):
+                if labels in fields:
+                    fields[labels] = _plus_minus(fields[labels] == positive_label)
+            return fields
+
+        fetch = self.fetch and partial(relabelled, self.fetch)
+        return _Entry(self.files, partial(relabelled, self.read), self.home, fetch)
+
+
+def _svmlight_pair(train: str, test: str, n_features: int, page: str) -> _Entry:
+    read = partial(_read_svmlight_pair, train=train, test=test, n_features=n_features)
+    return _Entry((train, test), read, f"{_LIBSVM}/{page}")
+
+
+_PIECES = "to be saved with numpy.savez as CSR pieces data, indices, indptr, shape"
+_RCV1_HOME = f"scikit-learn's fetch_rcv1 (RCV1-v2), {_PIECES}, y_binary, y_multi"
+_NEWS20_HOME = f"{_LIBSVM}/multiclass.html#news20, {_PIECES}, y"
+_NEWS20 = _Entry(("news20.npz",), _read_news20, _NEWS20_HOME, _fetch_news20)
+_COVTYPE = _Entry(("covtype.csv.gz",), _read_covtype, f"{_UCI}/dataset/31", _fetch_covtype)
+
+_ENTRIES = {
+    "rcv1": _Entry(("rcv1.npz",), partial(_read_rcv1, "y_binary", 0), _RCV1_HOME, _fetch_rcv1),
+    "rcv1_multi": _Entry(("rcv1.npz",), partial(_read_rcv1, "y_multi", -1), _RCV1_HOME),
+    "news20": _NEWS20,
+    "news20_one": _NEWS20.one_against_rest(1),
+    "covtype": _COVTYPE,
+    "covtype_binary": _COVTYPE.one_against_rest(2),
+    "mnist": _Entry(
+        tuple(
+            f"mnist/{part}-{kind}-ubyte.gz"
+            for part in ("train", "t10k")
+            for kind in ("images-idx3", "labels-idx1")
+        ),
+        _read_mnist,
+        "https://www.openml.org/d/554 (MNIST)",
+        _fetch_mnist,
+    ),
+    "a9a": _svmlight_pair("adult/a9a.gz", "adult/a9a.t.gz", 123, "binary.html#a9a"),
+    "ijcnn1": _svmlight_pair(
+        "ijcnn1/ijcnn1.trn.bz2", "ijcnn1/ijcnn1.tst.bz2", 22, "binary.html#ijcnn1"
+    ),
+    "poker": _Entry(("poker.data.gz",), _read_poker, f"{_UCI}/dataset/158"),
+}

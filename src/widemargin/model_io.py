@@ -1,0 +1,411 @@
+"""Models on disk: widemargin's own format, and LIBLINEAR's text.
+
+A saved model is a safetensors file: the arrays as raw bytes, and a header of plain JSON that
+says what they mean. Reading one parses numbers and text and nothing else, so a model from a
+stranger can be wrong but it cannot run code. Everything a file says is checked before a model
+is made of it.
+
+Format, version 1. Tensors (k problems: 1 for two classes, else one per class):
+
+============== ======== ==========================================================
+coef           (k, d)   weights, F64
+intercept      (k,)     intercepts, F64; zero where none was fitted
+dual_values    (m,)     alpha, F64, of the training rows where it is not zero, ...
+dual_indices   (m,)     ... which rows those are, ...
+dual_pointers  (k + 1,) ... and where each problem's begin and end: CSR, I32 or I64
+classes        (c,)     labels, when they are numbers; else they are in the header
+============== ======== ==========================================================
+
+Header metadata: one entry, "widemargin", a JSON object with the keys format ("widemargin"),
+format_version (1), estimator, parameters, classes, n_rows (of the training data), n_iter,
+status, solver, certificate and feature_names. One entry, because safetensors writes several
+in an order that changes from run to run, and equal models should be equal files.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import numpy as np
+import scipy.sparse
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as serialize
+from sklearn.utils.validation import check_is_fitted
+
+from widemargin.certificate import Certificate
+from widemargin.estimators.linear_svc import LinearSVC
+
+FORMAT_NAME = "widemargin"
+FORMAT_VERSION = 1
+
+# All that a file may ask for by name.
+ESTIMATORS = {"LinearSVC": LinearSVC}
+
+_FLOAT = ("F64",)
+_INDEX = ("I32", "I64")
+_NUMBER = ("I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64", "F16", "F32", "F64")
+_INT32 = np.iinfo(np.int32)
+
+
+class ModelFileError(ValueError):
+    """A file that is not a model this version can read. The message names the file."""
+
+
+def save_model(model, path: str | os.PathLike) -> None:
+    """Write a fitted model so that `load_model` brings it back.
+
+    The file appears whole or not at all: after a crash or on a full disk, what was at `path`
+    before is still there, untouched.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        A `widemargin.LinearSVC`.
+    path : path-like
+        Where to write. An existing file is replaced.
+
+    Notes
+    -----
+    Not saved: `history_` (empty after loading), and the state of a random generator passed as
+    `random_state` (None after loading; an integer seed is kept).
+    """
+    check_is_fitted(model)
+    name = type(model).__name__
+    if type(model) is not ESTIMATORS.get(name):
+        saved = ", ".join(f"widemargin.{known}" for known in ESTIMATORS)
+        raise TypeError(f"cannot save a {type(model).__module__}.{name}: only {saved}")
+
+    dual = model.dual_variables_
+    tensors = {
+        "coef": model.coef_,
+        "intercept": model.intercept_,
+        "dual_values": dual.data,
+        "dual_indices": dual.indices,
+        "dual_pointers": dual.indptr,
+    }
+    classes = np.asarray(model.classes_)
+    if classes.dtype.kind in "iuf":
+        tensors["classes"] = classes
+
+    feature_names = getattr(model, "feature_names_in_", None)
+    description = {
+        "format": FORMAT_NAME,
+        "format_version": FORMAT_VERSION,
+        "estimator": name,
+        "parameters": {
+            key: _parameter_to_json(key, value)
+            for key, value in model.get_params(deep=False).items()
+        },
+        "classes": None if "classes" in tensors else _labels_to_json(classes),
+        "n_rows": dual.shape[1],
+        "n_iter": int(model.n_iter_),
+        "status": model.status_,
+        "solver": model.solver_,
+        "certificate": model.certificate_.as_dict(),
+        "feature_names": None if feature_names is None else [str(f) for f in feature_names],
+    }
+    with atomic_write(path) as file:
+        file.write(
+            serialize(
+                # The library writes an array's memory as it lies, strides ignored.
+                {name: np.ascontiguousarray(array) for name, array in tensors.items()},
+                metadata={FORMAT_NAME: json.dumps(description)},
+            )
+        )
+
+
+def load_model(path: str | os.PathLike):
+    """Read a model that `save_model` wrote. Nothing in the file is executed.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Returns
+    -------
+    model : fitted estimator
+        Predicts as the saved one did, to the last bit.
+
+    Raises
+    ------
+    ModelFileError
+        The file is cut short, is no safetensors file, holds something else than a widemargin
+        model, comes from another version of the format, or contradicts itself.
+    OSError
+        The file cannot be opened.
+    """
+    path = os.fspath(path)
+    with open(path, "rb"):
+        pass  # a missing or forbidden file is the operating system's error, in its words
+    try:
+        with safe_open(path, framework="numpy") as file:
+            description = _read_description(file)
+            return _build_model(file, description)
+    except (SafetensorError, OSError) as error:
+        reason = str(error).rpartition(": ")[2]  # without the library's opening words
+        raise ModelFileError(
+            f"{path}: not a model file, or one that was cut short ({reason})"
+        ) from error
+    except _Malformed as error:
+        raise ModelFileError(f"{path}: {error}") from error
+
+
+def write_liblinear(model, path: str | os.PathLike) -> None:
+    """Write a fitted model as LIBLINEAR's text, which LIBLINEAR's own `predict` reads.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        A `widemargin.LinearSVC` whose labels are integers: LIBLINEAR knows no others.
+    path : path-like
+        Where to write, whole or not at all. An existing file is replaced.
+
+    Raises
+    ------
+    ValueError
+        The labels are not integers that fit into 32 bits.
+    """
+    check_is_fitted(model)
+    labels = liblinear_labels(model.classes_)
+    weights = model.coef_
+    if len(labels) == 2:
+        # LIBLINEAR predicts the first label when the decision value is positive; here a
+        # positive one means the second class.
+        labels = labels[::-1]
+    bias = -1
+    if model.fit_intercept:
+        # LIBLINEAR's bias is a constant feature of that value, with its weight in the last row.
+        bias = 1
+        weights = np.column_stack([weights, model.intercept_])
+    solver_type = {
+        "hinge": "L2R_L1LOSS_SVC_DUAL",
+        "squared_hinge": "L2R_L2LOSS_SVC_DUAL",
+    }[model.loss]
+    header = (
+        f"solver_type {solver_type}\n"
+        f"nr_class {len(labels)}\n"
+        f"label {' '.join(map(str, labels))}\n"
+        f"nr_feature {model.coef_.shape[1]}\n"
+        f"bias {bias}\n"
+        "w\n"
+    )
+    with atomic_write(path) as file:
+        file.write(header.encode())
+        for feature in weights.T:
+            # repr is the shortest text that reads back as the same double.
+            file.write((" ".join(map(repr, feature.tolist())) + "\n").encode())
+
+
+def liblinear_labels(classes) -> list[int]:
+    """Return `classes` as the integers LIBLINEAR's format can hold, or raise ValueError."""
+    classes = np.asarray(classes)
+    is_integer = classes.dtype.kind in "iu" or (
+        classes.dtype.kind == "f" and np.array_equal(classes, np.trunc(classes))
+    )
+    if not is_integer or classes.min() < _INT32.min or classes.max() > _INT32.max:
+        shown = ", ".join(repr(label) for label in classes[:3].tolist())
+        more = ", ..." if len(classes) > 3 else ""
+        raise ValueError(f"LIBLINEAR's format holds only 32-bit integer labels, not {shown}{more}")
+    return [int(label) for label in classes]
+
+
+@contextlib.contextmanager
+def atomic_write(path: str | os.PathLike) -> Iterator[BinaryIO]:
+    """Open `path` for writing bytes, so that it changes all at once or not at all.
+
+    The bytes go to a temporary file beside `path`, reach the disk, and only then take its name.
+    If anything fails before that, the temporary file is removed and `path` is as it was.
+    """
+    # Through a link to its target: the link itself should survive.
+    target = os.path.realpath(os.fspath(path))
+    if os.path.exists(target) and not os.path.isfile(target):
+        # A pipe or a device holds nothing to keep whole, and must not be replaced by a file.
+        # (A directory fails right here, with the system's own message.)
+        with open(target, "wb") as file:
+            yield file
+        return
+
+    folder, name = os.path.split(target)
+    temporary = os.path.join(folder, f".{name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        if isinstance(error, OSError) and error.filename == temporary:
+            error.filename = os.fspath(path)  # the name the caller knows
+        raise
+
+
+class _Malformed(Exception):
+    """What is wrong with a model file, without its name."""
+
+
+def _parameter_to_json(name: str, value) -> Any:
+    """A constructor parameter as JSON; `_parameter_from_json` is the way back."""
+    if isinstance(value, (np.random.RandomState, np.random.Generator)):
+        return None
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, dict):
+        # As pairs: the keys of a JSON object are always text, but labels need not be.
+        return {
+            "pairs": [
+                [_parameter_to_json(name, key), _parameter_to_json(name, weight)]
+                for key, weight in value.items()
+            ]
+        }
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TypeError(f"cannot save parameter {name}={value!r}")
+
+
+def _parameter_from_json(value) -> Any:
+    if isinstance(value, dict):
+        return dict(value["pairs"])
+    return value
+
+
+def _labels_to_json(classes: np.ndarray) -> dict:
+    """Labels that are no numbers. Object arrays may hold anything; only plain values pass."""
+    kinds = {"U": "str", "b": "bool", "O": "object"}
+    values = classes.tolist()
+    if classes.dtype.kind not in kinds or not all(
+        isinstance(value, (str, bool, int, float)) for value in values
+    ):
+        raise TypeError(f"cannot save class labels of type {classes.dtype}: {values[:3]}")
+    return {"kind": kinds[classes.dtype.kind], "values": values}
+
+
+def _read_description(file) -> dict:
+    """The JSON in the header of an open safetensors file, once its first words are right."""
+    text = (file.metadata() or {}).get(FORMAT_NAME)
+    if text is None:
+        raise _Malformed("a safetensors file, but not one that holds a widemargin model")
+    try:
+        description = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _Malformed("the header does not describe a model") from error
+    if not isinstance(description, dict) or description.get("format") != FORMAT_NAME:
+        raise _Malformed("the header does not describe a model")
+    if description.get("format_version") != FORMAT_VERSION:
+        raise _Malformed(
+            f"model format version {description.get('format_version')!r}; "
+            f"this widemargin reads version {FORMAT_VERSION}"
+        )
+    return description
+
+
+def _build_model(file, description: dict):
+    """A fitted estimator from an open file and its header; every claim is checked first."""
+    name = _field(description, "estimator", str)
+    if name not in ESTIMATORS:
+        raise _Malformed(f"holds an unknown estimator {name!r}")
+    try:
+        parameters = {
+            key: _parameter_from_json(value)
+            for key, value in _field(description, "parameters", dict).items()
+        }
+        model = ESTIMATORS[name](**parameters)
+        model._check_parameters()
+    except (TypeError, KeyError, ValueError) as error:
+        raise _Malformed(f"the header's parameters are not those of a {name}: {error}") from error
+
+    classes = _read_classes(file, description)
+    n_problems = 1 if len(classes) == 2 else len(classes)
+    model.coef_ = _tensor(file, "coef", _FLOAT, (n_problems, None))
+    model.intercept_ = _tensor(file, "intercept", _FLOAT, (n_problems,))
+    model.dual_variables_ = _read_dual(file, n_problems, _field(description, "n_rows", int))
+    model.classes_ = classes
+    model.n_features_in_ = model.coef_.shape[1]
+    model.n_iter_ = _field(description, "n_iter", int)
+    model.status_ = _field(description, "status", str)
+    model.solver_ = _field(description, "solver", str)
+    model.history_ = []
+    model.certificate_ = _read_certificate(_field(description, "certificate", dict))
+    if len(model.certificate_.parts) not in (0, len(classes)):
+        raise _Malformed("the header's certificate has not one part per class")
+    if description.get("feature_names") is not None:
+        names = _field(description, "feature_names", list)
+        if len(names) != model.n_features_in_ or not all(isinstance(f, str) for f in names):
+            raise _Malformed(f"the header does not name all {model.n_features_in_} features")
+        model.feature_names_in_ = np.array(names, dtype=object)
+    return model
+
+
+def _read_classes(file, description: dict) -> np.ndarray:
+    """The labels, sorted and distinct as `fit` leaves them."""
+    if description.get("classes") is None:
+        classes = _tensor(file, "classes", _NUMBER, (None,))
+    else:
+        labels = _field(description, "classes", dict)
+        values = _field(labels, "values", list)
+        allowed = {"str": (str,), "bool": (bool,), "object": (str, bool, int, float)}
+        kind = allowed.get(_field(labels, "kind", str))
+        if kind is None or not all(isinstance(value, kind) for value in values):
+            raise _Malformed("the header's class labels are not what they claim to be")
+        classes = np.array(values, dtype={"str": str, "bool": bool}.get(labels["kind"], object))
+    if len(classes) < 2 or len(set(classes.tolist())) != len(classes):
+        raise _Malformed("its class labels are not at least two distinct values")
+    return classes
+
+
+def _read_dual(file, n_problems: int, n_rows: int) -> scipy.sparse.csr_array:
+    """The dual variables; a sparse array that lies about its indices could crash the process."""
+    values = _tensor(file, "dual_values", _FLOAT, (None,))
+    indices = _tensor(file, "dual_indices", _INDEX, values.shape)
+    pointers = _tensor(file, "dual_pointers", _INDEX, (n_problems + 1,))
+    try:
+        dual = scipy.sparse.csr_array((values, indices, pointers), shape=(n_problems, n_rows))
+        dual.check_format(full_check=True)
+    except (ValueError, OverflowError) as error:
+        raise _Malformed(f"the dual variables contradict themselves: {error}") from error
+    if not dual.has_canonical_format:
+        raise _Malformed("the dual variables contradict themselves: rows out of order")
+    return dual
+
+
+def _read_certificate(fields: dict) -> Certificate:
+    parts = _field(fields, "parts", list)
+    if not all(isinstance(part, dict) for part in parts):
+        raise _Malformed("the header's 'parts' is missing or malformed")
+    return Certificate(*_bounds(fields), tuple(Certificate(*_bounds(part)) for part in parts))
+
+
+def _bounds(fields: dict) -> tuple[float, float]:
+    number = (int, float)
+    return float(_field(fields, "primal", number)), float(_field(fields, "dual", number))
+
+
+def _field(fields: dict, key: str, kind):
+    value = fields.get(key)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise _Malformed(f"the header's {key!r} is missing or malformed")
+    return value
+
+
+def _tensor(file, name: str, dtypes: tuple[str, ...], shape: tuple) -> np.ndarray:
+    """A tensor of an open file, after checking its type and shape (None: any length)."""
+    if name not in file.keys():  # noqa: SIM118 (an open safetensors file is no mapping)
+        raise _Malformed(f"the tensor {name!r} is missing")
+    stored = file.get_slice(name)
+    found = tuple(stored.get_shape())
+    if len(found) != len(shape) or any(
+        want is not None and have != want for have, want in zip(found, shape)
+    ):
+        wanted = "(" + ", ".join("any" if n is None else str(n) for n in shape) + ")"
+        raise _Malformed(f"the tensor {name!r} has shape {found}, expected {wanted}")
+    if stored.get_dtype() not in dtypes:
+        raise _Malformed(f"the tensor {name!r} has the unexpected type {stored.get_dtype()}")
+    array = file.get_tensor(name)
+    if not np.all(np.isfinite(array)):
+        raise _Malformed(f"the tensor {name!r} holds values that are not finite")
+    return array

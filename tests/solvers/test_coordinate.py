@@ -1,0 +1,176 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from widemargin.certificate import certify_state
+from widemargin.data import as_rows
+from widemargin.monitor import Monitor
+from widemargin.problem import Intercept, Problem, State
+from widemargin.risk import Hinge, SquaredHinge
+from widemargin.solvers.coordinate import CoordinateDescent, _Descent
+from widemargin.solvers.schedule import AdaptiveSchedule, UniformSchedule
+
+SCHEDULES = ["dcd", "acf"]
+
+
+def text_like(n=400, d=300, density=0.05, seed=0, dtype=np.float32):
+    rng = np.random.default_rng(seed)
+    X = sp.random(n, d, density, format="csr", random_state=rng, dtype=dtype)
+    truth = rng.standard_normal(d)
+    y = np.where(X @ truth + 0.1 * rng.standard_normal(n) > 0, 1, -1)
+    return X, y
+
+
+def solve(problem, schedule="acf", tol=1e-3, state=None, **limits):
+    limits.setdefault("max_iter", 100_000)
+    monitor = Monitor(tol=tol, **limits)
+    solver = CoordinateDescent(schedule, seed=0)
+    return solver.solve(problem, state or State.zero(problem), monitor), monitor
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("risk", [Hinge, SquaredHinge])
+@pytest.mark.parametrize("intercept", Intercept)
+def test_history_closes_in_on_the_optimum(schedule, risk, intercept):
+    X, y = text_like()
+    problem = Problem(as_rows(X), risk(y, np.full(len(y), 10.0)), intercept)
+    state, monitor = solve(problem, schedule)
+    assert monitor.status == "converged"
+    primal = [record.primal for record in monitor.history]
+    dual = [record.dual for record in monitor.history]
+    assert all(np.diff(primal) <= 0)
+    assert all(np.diff(dual) >= 0)
+    assert certify_state(problem, state).relative_gap <= 1e-3
+    assert monitor.history[-1].phases.keys() == {"passes", "checks"}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_the_same_seed_gives_the_same_bits(schedule):
+    X, y = text_like()
+    problem = Problem(as_rows(X), Hinge(y, np.full(len(y), 10.0)))
+    first, _ = solve(problem, schedule)
+    second, _ = solve(problem, schedule)
+    np.testing.assert_array_equal(first.coef, second.coef)
+    np.testing.assert_array_equal(first.dual, second.dual)
+
+
+def test_single_precision_is_given_up_where_it_blurs_the_dual():
+    X, y = text_like()
+    problem = Problem(as_rows(X), Hinge(y, np.full(len(y), 1.0)), Intercept.NONE)
+    descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), "acf", seed=0)
+    descent._check()
+    descent._pass()
+    descent._check()
+    assert descent.w.dtype == np.float32
+    np.testing.assert_allclose(descent.w, problem.rows.combine(descent.alpha * y), atol=1e-6)
+    descent._pass()
+    descent.w *= np.float32(1.01)
+    descent._check()
+    assert descent.w.dtype == np.float64
+    np.testing.assert_array_equal(descent.w, problem.rows.combine(descent.alpha * y))
+
+
+def test_tight_tolerances_start_in_double_precision():
+    X, y = text_like()
+    problem = Problem(as_rows(X), Hinge(y, np.full(len(y), 1.0)), Intercept.NONE)
+    descent = _Descent(problem, State.zero(problem), Monitor(1e-8, 100), "acf", seed=0)
+    assert descent.w.dtype == np.float64
+    state, _ = solve(problem, tol=1e-8)
+    assert certify_state(problem, state).relative_gap <= 1e-8
+
+
+def test_a_warm_start_at_the_solution_stops_at_once():
+    X, y = text_like()
+    problem = Problem(as_rows(X), Hinge(y, np.full(len(y), 10.0)))
+    state, _ = solve(problem)
+    _, monitor = solve(problem, state=state)
+    assert monitor.iteration == 0
+    assert monitor.status == "converged"
+
+
+def test_rows_of_no_cost_are_never_visited():
+    X, y = text_like()
+    cost = np.full(len(y), 10.0)
+    cost[::3] = 0.0
+    problem = Problem(as_rows(X), SquaredHinge(y, cost))
+    state, _ = solve(problem)
+    assert np.all(state.dual[::3] == 0.0)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_limits_stop_with_an_honest_certificate(schedule):
+    X, y = text_like(n=2000, d=50)
+    problem = Problem(as_rows(X), Hinge(y, np.full(len(y), 1e4)))
+    state, monitor = solve(problem, schedule, tol=1e-12, max_iter=3)
+    assert monitor.status == "max_iter"
+    assert 3 <= monitor.iteration < 4.5
+    certificate = certify_state(problem, state)
+    assert certificate.primal == pytest.approx(monitor.certificate.primal, rel=1e-12)
+    assert certificate.dual == pytest.approx(monitor.certificate.dual, rel=1e-12)
+
+
+def test_adaptive_frequencies_follow_the_preferences():
+    schedule = AdaptiveSchedule(np.arange(100, dtype=np.uint32), 100, seed=0)
+    schedule.preference[:10] = 20.0
+    from widemargin.kernels.coordinate import adaptive_order
+
+    visits = np.zeros(100)
+    for _ in range(400):
+        count = adaptive_order(schedule.preference, schedule.credit, 1 / 20, schedule.order)
+        assert np.unique(schedule.order[:count]).size == count  # no row twice in a pass
+        np.add.at(visits, schedule.order[:count], 1)
+    np.testing.assert_allclose(visits[:10], 400, atol=1)
+    np.testing.assert_allclose(visits[10:], 20, atol=1)
+
+
+def test_shuffling_is_uniform():
+    from widemargin.kernels.coordinate import shuffle
+
+    generator = np.array([88172645463325252], dtype=np.uint64)
+    landed = np.zeros((5, 5))
+    for _ in range(20_000):
+        order = np.arange(5, dtype=np.uint32)
+        shuffle(order, 0, 5, generator)
+        landed[np.arange(5), order] += 1
+    np.testing.assert_allclose(landed / 20_000, 0.2, atol=0.02)
+
+
+def test_blocks_are_shuffled_whole():
+    from widemargin.kernels.coordinate import shuffle_blocks
+
+    rows = np.arange(3, 103, dtype=np.uint32)
+    order = np.empty(100, dtype=np.uint32)
+    shuffle_blocks(rows, 16, np.array([7], dtype=np.uint64), order)
+    assert sorted(order) == list(rows)
+    blocks = [{(row - 3) // 16 for row in order[k : k + 1]} for k in range(100)]
+    changes = sum(a != b for a, b in zip(blocks, blocks[1:]))
+    assert changes == 6  # seven blocks, each met once
+
+
+def test_shrinking_leaves_out_rows_and_brings_them_back():
+    X, y = text_like(n=2000, d=50)
+    problem = Problem(as_rows(X), Hinge(y, np.full(len(y), 1.0)), Intercept.NONE)
+    counts = []
+    original = UniformSchedule.run_pass
+
+    def spy(self, *arguments):
+        counts.append(self.active.size)
+        return original(self, *arguments)
+
+    UniformSchedule.run_pass = spy
+    try:
+        state, _ = solve(problem, "dcd", tol=1e-6)
+    finally:
+        UniformSchedule.run_pass = original
+    assert min(counts) < 1000
+    assert any(later > earlier for earlier, later in zip(counts, counts[1:]))
+    assert certify_state(problem, state).relative_gap <= 1e-6
+
+
+def test_rows_elsewhere_are_refused_by_name():
+    class Elsewhere:
+        pass
+
+    problem = Problem(Elsewhere(), Hinge([1, -1], [1.0, 1.0]))
+    with pytest.raises(TypeError, match="'acf' needs rows in memory, not Elsewhere"):
+        CoordinateDescent("acf").solve(problem, None, Monitor(1e-3, 10))

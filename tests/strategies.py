@@ -1,0 +1,29 @@
+"""Random small problems for property tests."""
+
+import numpy as np
+import scipy.sparse as sp
+from hypothesis import strategies as st
+
+from widemargin.data import as_rows
+from widemargin.problem import Intercept, Problem
+from widemargin.risk import Hinge, SquaredHinge
+
+
+@st.composite
+def problems(draw, scales=(0.1, 1.0, 10.0), costs=(0.01, 1.0, 100.0)):
+    """Rows dense or CSR, float32 or float64; some rows zero, repeated or of weight zero."""
+    n = draw(st.integers(2, 25))
+    d = draw(st.integers(1, 6))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    X = rng.standard_normal((n, d)) * draw(st.sampled_from(scales))
+    X[rng.random((n, d)) < draw(st.sampled_from([0.0, 0.5, 0.9]))] = 0.0
+    if draw(st.booleans()):
+        X[n // 2 :] = X[: n - n // 2]
+    X = X.astype(draw(st.sampled_from([np.float32, np.float64])))
+    y = np.where(rng.random(n) < 0.5, 1, -1)
+    y[0], y[1] = 1, -1
+    cost = draw(st.sampled_from(costs)) * rng.integers(0, 4, n)
+    cost[:2] = np.maximum(cost[:2], 0.01)
+    risk = draw(st.sampled_from([Hinge, SquaredHinge]))
+    rows = as_rows(sp.csr_matrix(X) if draw(st.booleans()) else X)
+    return Problem(rows, risk(y, cost), draw(st.sampled_from(Intercept)))

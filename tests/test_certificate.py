@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+from exact import optimum
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import problems
+
+from widemargin.certificate import Certificate, certify_state, dual_value, primal_value
+from widemargin.monitor import Monitor
+from widemargin.problem import Intercept, State
+from widemargin.solvers.coordinate import CoordinateDescent
+
+
+def exact(problem):
+    return optimum(
+        problem.rows.matrix,
+        problem.risk.y,
+        problem.risk.cost,
+        squared=problem.risk.squared,
+        intercept=problem.intercept,
+    )
+
+
+@settings(deadline=None, max_examples=150)
+@given(problem=problems(), seed=st.integers(0, 2**32 - 1), scale=st.sampled_from([0.0, 0.1, 3.0]))
+def test_any_numbers_bracket_the_optimum(problem, seed, scale):
+    """Whatever coefficients and dual variables are certified, feasible or not."""
+    rng = np.random.default_rng(seed)
+    state = State(
+        coef=scale * rng.standard_normal(problem.rows.n_features),
+        offset=0.0 if problem.intercept is Intercept.NONE else float(rng.standard_normal()),
+        dual=problem.risk.cost.max() * scale * rng.standard_normal(problem.rows.n_rows),
+    )
+    certificate = certify_state(problem, state)
+    best = exact(problem)
+    slip = 1e-7 * max(1.0, abs(best))
+    assert certificate.dual - slip <= best <= certificate.primal + slip
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    # Few features, large values and large costs together take coordinate descent forever.
+    problem=problems(scales=(0.1, 1.0), costs=(0.01, 1.0)),
+    schedule=st.sampled_from(["dcd", "acf"]),
+)
+def test_a_solved_problem_is_certified_at_the_exact_optimum(problem, schedule):
+    monitor = Monitor(tol=1e-6, max_iter=100_000)
+    state = CoordinateDescent(schedule).solve(problem, State.zero(problem), monitor)
+    assert monitor.status == "converged"
+    certificate = certify_state(problem, state)
+    assert certificate.relative_gap <= 1.01e-6
+    best = exact(problem)
+    slip = 1e-7 * max(1.0, abs(best))
+    assert certificate.dual - slip <= best <= certificate.primal + slip
+
+
+def test_values_by_hand():
+    from widemargin.data import as_rows
+    from widemargin.problem import Problem
+    from widemargin.risk import Hinge
+
+    rows = as_rows(np.array([[1.0], [-1.0]]))
+    problem = Problem(rows, Hinge([1, -1], [1.0, 1.0]), Intercept.PENALIZED)
+    # 1/2 0.5^2 + 1/2 0.1^2 + (1 - 0.6) + (1 - 0.4)
+    assert primal_value(problem, np.array([0.5]), 0.1) == pytest.approx(1.13)
+    value, coef = dual_value(problem, np.array([0.5, 0.25]))
+    assert coef == pytest.approx([0.75])
+    # sum of alpha - 1/2 0.75^2 - 1/2 (0.5 - 0.25)^2
+    assert value == pytest.approx(0.75 - 0.28125 - 0.03125)
+
+
+def test_totals_add_up_and_keep_their_parts():
+    parts = [Certificate(3.0, 2.0), Certificate(5.0, 4.5)]
+    total = Certificate.total(parts)
+    assert (total.primal, total.dual, total.gap) == (8.0, 6.5, 1.5)
+    assert total.relative_gap == pytest.approx(1.5 / 8.0)
+    assert total.parts == tuple(parts)
+    assert Certificate.total(parts[:1]) is parts[0]
+    record = total.as_dict()
+    assert record["gap"] == 1.5
+    assert [part["gap"] for part in record["parts"]] == [1.0, 0.5]
+
+
+def test_certificate_in_words():
+    assert str(Certificate(2.0, 1.999)) == (
+        "objective 2, proved within 0.05 % of the optimum (dual bound 1.999)"
+    )
