@@ -43,7 +43,7 @@ class Certificate:
     @property
     def relative_gap(self) -> float:
         """The gap as a fraction of the primal value: what `tol` bounds."""
-        return self.gap / self.primal if self.primal > 0.0 else 0.0
+        return self.gap / self.primal if self.primal != 0.0 else 0.0
 
     @classmethod
     def total(cls, parts) -> "Certificate":
@@ -59,11 +59,23 @@ class Certificate:
         record["parts"] = [part.as_dict() for part in self.parts]
         return record
 
+    def bound_in_words(self) -> str:
+        """Say how far above the optimum the objective can be at most.
+
+        In parts of the dual value: the optimum is at least that, so the sentence is true
+        however large the gap is.
+        """
+        if not self.dual > 0.0:
+            return "with no useful bound on its distance to the optimum"
+        excess = max(self.gap, 0.0) / self.dual
+        if excess == 0.0:
+            return "proved optimal"
+        if excess > 1.0:
+            return f"proved at most {self.primal / self.dual:,.1f} times the optimum"
+        return f"proved within {100.0 * excess:.2g} % of the optimum"
+
     def __str__(self) -> str:
-        return (
-            f"objective {self.primal:.6g}, proved within {100 * max(self.relative_gap, 0):.2g} % "
-            f"of the optimum (dual bound {self.dual:.6g})"
-        )
+        return f"objective {self.primal:.6g}, {self.bound_in_words()}"
 
 
 def primal_value(problem: Problem, coef, offset: float, scores=None) -> float:

@@ -137,8 +137,9 @@ class Monitor:
             phases=dict(self.phases),
         )
         self.history.append(record)
+        asked_to_stop = self.on_check is not None and self.on_check(record, state)
         if certificate.relative_gap <= self.tol:
             self.status = "converged"
-        elif self.on_check is not None and self.on_check(record, state):
+        elif asked_to_stop:
             self.status = "callback"
         return self.must_stop()

@@ -253,7 +253,7 @@ def certify(model: options.Model, data: options.Data, json: options.Json = False
             "dual": f"{certificate.dual:.10g}",
             "gap": f"{certificate.gap:.3g} ({output.percent(certificate.relative_gap)} "
             "of the primal value)",
-            "result": output.certificate_in_words(certificate),
+            "result": str(certificate),
         }
     )
 

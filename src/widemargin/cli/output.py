@@ -23,27 +23,6 @@ def write_stdout(text: str) -> None:
     sys.stdout.flush()
 
 
-def certificate_in_words(certificate) -> str:
-    """Say what a certificate proves, e.g. "objective 123.4, proved within 0.08 % of ..."."""
-    return f"objective {certificate.primal:.6g}, {bound_in_words(certificate)}"
-
-
-def bound_in_words(certificate) -> str:
-    """Say how far above the optimum the objective can be at most.
-
-    In parts of the dual value: the optimum is at least that, so the sentence is true however
-    large the gap is. (`relative_gap` is in parts of the primal value, and never passes 100 %.)
-    """
-    gap = max(certificate.gap, 0.0)
-    if gap == 0.0:
-        return "proved optimal"
-    if certificate.dual <= 0.0:
-        return "with no useful bound on its distance to the optimum"
-    if gap > certificate.dual:
-        return f"proved at most {certificate.primal / certificate.dual:,.1f} times the optimum"
-    return f"proved within {percent(gap / certificate.dual)} of the optimum"
-
-
 def percent(fraction: float) -> str:
     """Format with two significant digits: 0.00081 as "0.081 %"."""
     value = 100.0 * fraction

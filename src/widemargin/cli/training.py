@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin.cli.output import bound_in_words, certificate_in_words, count, shape_in_words
+from widemargin.cli.output import count, shape_in_words
 
 
 def check_labels(y: np.ndarray) -> None:
@@ -35,7 +35,7 @@ def early_stop(model) -> str:
     }
     return (
         f"{reasons.get(model.status_, model.status_)} before --tol {model.tol:g}; "
-        f"the model is saved, {bound_in_words(model.certificate_)}"
+        f"the model is saved, {model.certificate_.bound_in_words()}"
     )
 
 
@@ -63,5 +63,5 @@ def in_words(report: dict[str, Any], model) -> dict[str, str]:
         "data": f"{size}, read in {report['read_seconds']:.2f} s",
         "training": f"{model.loss} loss, C = {model.C:g}, solver {model.solver_}, "
         f"{count(model.n_iter_, 'pass')}, {report['fit_seconds']:.2f} s",
-        "result": certificate_in_words(model.certificate_),
+        "result": str(model.certificate_),
     }

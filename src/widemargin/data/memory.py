@@ -45,7 +45,8 @@ class RowsInMemory:
     @cached_property
     def _squared_norms(self):
         norms = np.empty(self.n_rows)
-        kernels.squared_norms(self.arrays, norms)
+        for begin, end in self.ranges():
+            kernels.squared_norms(self.arrays, begin, end, norms)
         norms.flags.writeable = False  # shared by all who ask
         return norms
 
@@ -95,12 +96,7 @@ class CsrRows(RowsInMemory):
             X = X.copy()
             X.sum_duplicates()
         self.matrix = X
-        unsigned = {4: np.uint32, 8: np.uint64}
-        self.arrays = (
-            np.ascontiguousarray(X.data),
-            np.ascontiguousarray(X.indices).view(unsigned[X.indices.itemsize]),
-            np.ascontiguousarray(X.indptr).view(unsigned[X.indptr.itemsize]),
-        )
+        self.arrays = (np.ascontiguousarray(X.data), _unsigned(X.indices), _unsigned(X.indptr))
         self.n_rows, self.n_features = X.shape
         self.dtype = X.dtype
 
@@ -108,18 +104,30 @@ class CsrRows(RowsInMemory):
         return CsrRows(self.matrix[index])
 
 
+def _unsigned(integers):
+    """Return `integers`, none of them negative, as uint32 or uint64; in place where it can."""
+    if integers.itemsize < 4:
+        return integers.astype(np.uint32)
+    return np.ascontiguousarray(integers).view(np.uint32 if integers.itemsize == 4 else np.uint64)
+
+
 def _check_indices(X):
     """Raise ValueError, naming the row, if kernels would read outside of X's arrays."""
+    if X.indptr.size != X.shape[0] + 1:
+        raise ValueError(
+            f"X is not valid CSR: indptr has {X.indptr.size} entries, not {X.shape[0] + 1}"
+        )
     lengths = np.diff(X.indptr)
     if X.indptr[0] != 0 or X.indptr[-1] > min(X.indices.size, X.data.size):
         raise ValueError("X is not valid CSR: indptr does not span its data")
     if lengths.size and lengths.min() < 0:
         row = int(np.argmax(lengths < 0))
         raise ValueError(f"X is not valid CSR: indptr decreases at row {row}")
-    if X.indices.size and (X.indices.min() < 0 or X.indices.max() >= X.shape[1]):
-        bad = int(np.argmax((X.indices < 0) | (X.indices >= X.shape[1])))
+    indices = X.indices[: X.indptr[-1]]  # what lies behind the last row is not read
+    if indices.size and (indices.min() < 0 or indices.max() >= X.shape[1]):
+        bad = int(np.argmax((indices < 0) | (indices >= X.shape[1])))
         row = int(np.searchsorted(X.indptr, bad, side="right")) - 1
         raise ValueError(
-            f"X is not valid CSR: row {row} has column index {X.indices[bad]}, "
+            f"X is not valid CSR: row {row} has column index {indices[bad]}, "
             f"outside of 0..{X.shape[1] - 1}"
         )

@@ -11,12 +11,24 @@ LEVELS = 20
 
 
 class GapLevels:
-    """Tells the callbacks of one estimator how far one binary problem has come."""
+    """Tells the callbacks of one estimator how far one binary problem has come.
 
-    def __init__(self, estimator, context, attributes):
-        self.estimator, self.context, self.attributes = estimator, context, attributes
+    Parameters
+    ----------
+    estimator : estimator
+    context : sklearn.callback.CallbackContext
+        Of this problem.
+    data : dict
+        X, y and metadata, as the callbacks receive them.
+    attributes : callable(State) -> dict
+        What a copy of the estimator needs to predict from that state.
+    """
+
+    def __init__(self, estimator, context, data, attributes):
+        self.estimator, self.context, self.data = estimator, context, data
+        self.attributes = attributes
         self.reached = 0
-        context.call_on_fit_task_begin(estimator=estimator)
+        context.call_on_fit_task_begin(estimator=estimator, **data)
 
     def on_check(self, record, state) -> bool:
         """Report the levels that this check has newly reached; return whether to stop."""
@@ -28,16 +40,19 @@ class GapLevels:
         while self.reached < level:
             self.reached += 1
             step = self.context.subcontext(task_name="gap level")
-            step.call_on_fit_task_begin(estimator=self.estimator)
-            stop |= bool(
-                step.call_on_fit_task_end(
-                    estimator=self.estimator,
-                    reconstruction_attributes=lambda: self.attributes(state),
-                )
-            )
+            step.call_on_fit_task_begin(estimator=self.estimator, **self.data)
+            stop |= self._end(step, state)
         return stop
 
     def end(self, state):
-        self.context.call_on_fit_task_end(
-            estimator=self.estimator, reconstruction_attributes=lambda: self.attributes(state)
+        """Report that the problem is done."""
+        self._end(self.context, state)
+
+    def _end(self, context, state) -> bool:
+        return bool(
+            context.call_on_fit_task_end(
+                estimator=self.estimator,
+                reconstruction_attributes=lambda: self.attributes(state),
+                **self.data,
+            )
         )

@@ -1,7 +1,7 @@
 """Certify a fitted model against its training data, from nothing but its numbers."""
 
 import numpy as np
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from widemargin.certificate import Certificate, certify_state
 from widemargin.data import as_rows
@@ -31,7 +31,7 @@ def certify(model, X, y, sample_weight=None) -> Certificate:
     """
     check_is_fitted(model)
     X = check_matrix(model, X, reset=False)
-    y = np.asarray(y)
+    y = column_or_1d(y)
     check_consistent_length(X, y)
     n_rows = model.dual_variables_.shape[1]
     if X.shape[0] != n_rows:

@@ -13,8 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from widemargin.certificate import Certificate
 from widemargin.data import as_rows
@@ -23,8 +22,12 @@ from widemargin.estimators.problems import LOSSES, OneVsRest
 from widemargin.estimators.validation import (
     check_choice,
     check_count,
+    check_flag,
+    check_labels,
+    check_level,
     check_matrix,
     check_positive,
+    check_threads,
     check_weights,
 )
 from widemargin.monitor import Interruption, Monitor
@@ -55,7 +58,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         "dcd" is LIBLINEAR's dual coordinate descent; "acf" visits rows as often as it pays.
     tol : float, default=1e-3
         Stop when the relative duality gap, (primal - dual) / primal, is proved to be at
-        most this: the objective is then at most that fraction above the optimum.
+        most this: at most that fraction of the objective could still be saved.
     fit_intercept : bool, default=True
     penalized_intercept : bool, default=False
         By default the intercept is free, as in ``sklearn.svm.SVC``. True adds b^2 / 2 to
@@ -164,8 +167,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self._check_parameters()
         previous = self._previous_fit()
         X = check_matrix(self, X, reset=True)
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
+        y = check_labels(y)
         if X.shape[0] != y.shape[0]:
             raise ValueError(
                 f"X and y have inconsistent numbers of samples: {X.shape[0]} and {y.shape[0]}"
@@ -175,7 +177,8 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         problems = OneVsRest(self, as_rows(X), classes, codes, weights)
         starts = _warm_starts(previous, classes, problems)
         self.classes_ = classes
-        fit = _Fit(self, problems, starts)
+        data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
+        fit = _Fit(self, problems, starts, data)
         fit.run()
         self._take_results(fit)
         return self
@@ -188,6 +191,12 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         check_positive("tol", self.tol)
         check_count("max_iter", self.max_iter)
         check_positive("max_time", self.max_time, optional=True)
+        for name in ("fit_intercept", "penalized_intercept", "warm_start"):
+            check_flag(name, getattr(self, name))
+        check_threads("n_jobs", self.n_jobs)
+        check_level("verbose", self.verbose)
+        if self.class_weight is not None and not isinstance(self.class_weight, dict):
+            check_choice("class_weight", self.class_weight, ("balanced",))
 
     def _previous_fit(self):
         """Return (classes, coef, intercept, dual) of the last fit, if this one starts there."""
@@ -213,11 +222,11 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             limit = getattr(self, self.status_)
             warnings.warn(
                 f"training stopped at {self.status_}={limit} with a relative duality gap of "
-                f"{worst:.2g}, above tol={self.tol:g}: the model can be used, and its "
-                f"objective may be that fraction above the optimum. Raise {self.status_}, "
-                "lower C or scale the features.",
+                f"{worst:.2g}, above tol={self.tol:g}. The model can be used, and up to that "
+                f"fraction of its objective could still be saved: raise {self.status_}, lower "
+                "C or scale the features.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,  # past scikit-learn's callback wrapper, to the caller of fit
             )
 
     def decision_function(self, X):
@@ -280,8 +289,9 @@ def _warm_starts(previous, classes, problems):
 class _Fit:
     """One call of `fit`: solves the binary problems, side by side where threads allow."""
 
-    def __init__(self, estimator, problems, starts):
+    def __init__(self, estimator, problems, starts, data):
         self.estimator, self.problems, self.starts = estimator, problems, starts
+        self.data = data  # for callbacks
         self.solver = estimator.solver
         if self.solver == "auto":
             self.solver = auto.choose(problems.rows, problems.cost)
@@ -300,7 +310,7 @@ class _Fit:
         estimator, count = self.estimator, len(self.problems)
         self.context = estimator._init_callback_context(
             max_subtasks=count, sequential_subtasks=False
-        ).call_on_fit_task_begin(estimator=estimator)
+        ).call_on_fit_task_begin(estimator=estimator, **self.data)
         with ExitStack() as stack:
             if estimator.verbose:
                 self.line = stack.enter_context(ProgressLine(count, estimator.tol))
@@ -315,7 +325,7 @@ class _Fit:
                 total = Certificate.total(monitor.certificate for monitor in self.monitors)
                 self.line.finish(f"{time.perf_counter() - self.started:.2f} s  {total}")
         self.context.call_on_fit_task_end(
-            estimator=estimator, reconstruction_attributes=self._attributes
+            estimator=estimator, reconstruction_attributes=self._attributes, **self.data
         )
 
     def _solve(self, index):
@@ -326,7 +336,7 @@ class _Fit:
                 task_name="binary problem", task_id=index, max_subtasks=LEVELS
             )
             levels = GapLevels(
-                self.estimator, context, lambda state: self._attributes({index: state})
+                self.estimator, context, self.data, lambda state: self._attributes({index: state})
             )
 
         def on_check(record, state):

@@ -1,5 +1,8 @@
 """From labels and weights to binary problems: what fitting and certifying share."""
 
+import math
+from numbers import Real
+
 import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 
@@ -59,8 +62,31 @@ def _row_costs(model, classes, codes, weights):
     if weights is not None:
         cost *= weights
     if model.class_weight is not None:
-        by_class = compute_class_weight(
-            model.class_weight, classes=classes, y=classes[codes], sample_weight=weights
-        )
-        cost *= by_class[codes]
+        cost *= _class_weights(model.class_weight, classes, codes, weights)[codes]
     return cost
+
+
+def _class_weights(class_weight, classes, codes, weights):
+    """Return one weight per class, (k,); ValueError if one cannot be a weight."""
+    # "balanced" divides by a class's weight: a class of weight zero is not there.
+    present = np.unique(codes if weights is None else codes[weights > 0.0])
+    by_class = np.ones(len(classes))
+    if isinstance(class_weight, str):
+        by_class[present] = compute_class_weight(
+            class_weight,
+            classes=classes[present],
+            y=classes[codes] if weights is None else classes[codes][weights > 0.0],
+            sample_weight=weights if weights is None else weights[weights > 0.0],
+        )
+        return by_class
+    unknown = set(class_weight) - set(classes.tolist())
+    if unknown:
+        raise ValueError(f"class_weight names classes that y does not have: {sorted(unknown)}")
+    for j, label in enumerate(classes.tolist()):
+        weight = class_weight.get(label, 1.0)
+        if isinstance(weight, bool) or not isinstance(weight, Real) or not 0 <= weight < math.inf:
+            raise ValueError(
+                f"class_weight must be non-negative numbers: class {label!r} has {weight!r}"
+            )
+        by_class[j] = weight
+    return by_class

@@ -5,7 +5,8 @@ from numbers import Integral, Real
 
 import numpy as np
 import scipy.sparse
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
 
 def check_choice(name, value, choices):
@@ -23,6 +24,34 @@ def check_positive(name, value, *, optional=False):
 def check_count(name, value):
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
+
+
+def check_flag(name, value):
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, not {value!r}")
+
+
+def check_threads(name, value):
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, Integral) or value == 0:
+        raise ValueError(f"{name} must be None or a whole number other than 0, not {value!r}")
+
+
+def check_level(name, value):
+    if not isinstance(value, Integral) or value < 0:
+        raise ValueError(f"{name} must be a whole number of at least 0, not {value!r}")
+
+
+def check_labels(y):
+    """Return class labels as an array (n,)."""
+    y = column_or_1d(y, warn=True)
+    if y.dtype == object:
+        missing = [label is None or label != label for label in y]
+        if any(missing):
+            raise ValueError(f"y has no label in row {missing.index(True)}")
+    check_classification_targets(y)
+    return y
 
 
 def check_matrix(estimator, X, *, reset):

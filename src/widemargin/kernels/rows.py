@@ -170,18 +170,18 @@ def combine(rows, g, begin, end, out):
 
 
 @kernel
-def squared_norms(rows, out):
-    """out[i] = |x_i|^2, in float64."""
+def squared_norms(rows, begin, end, out):
+    """out[i] = |x_i|^2 for begin <= i < end, in float64."""
     if len(rows) == 1:
         values = rows[0]
-        for i in range(values.shape[0]):
+        for i in range(begin, end):
             total = 0.0
             for k in range(values.shape[1]):
                 total += np.float64(values[i, k]) * values[i, k]
             out[i] = total
     else:
         values, indptr = rows[0], rows[-1]
-        for i in range(out.shape[0]):
+        for i in range(begin, end):
             total = 0.0
             for k in range(indptr[i], indptr[i + 1]):
                 total += np.float64(values[k]) * values[k]

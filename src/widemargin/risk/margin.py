@@ -116,7 +116,7 @@ class SquaredHinge(MarginRisk):
     def _dual_terms(self, alpha):
         # A row of cost zero has alpha zero, and its term would be 0 / 0.
         cost = np.where(self.cost > 0.0, self.cost, 1.0)
-        return alpha - alpha * alpha / (4.0 * cost)
+        return alpha - alpha * (alpha / (4.0 * cost))  # alpha^2 alone might underflow
 
     def value_and_slope(self, S):
         slack = self._slack(S)

@@ -47,9 +47,10 @@ _SEEN_GAP_LEFT = 0.85
 
 # Below this tolerance w is kept in double precision from the start.
 _SINGLE_PRECISION_TOL = 1e-5
-# B^2 of a free intercept over the mean |x_i|^2. Larger makes the rows pull on one another
-# through B, which slows every step; smaller makes b move slowly. From 0.003 to 0.1 the
-# passes needed hardly differ from those without an intercept; at 1 they double.
+# B^2 of a free intercept, over the mean |x_i|^2 plus one over the mean cost. Larger makes the
+# rows pull on one another through B, which slows every step; smaller makes b move slowly.
+# From 0.003 to 0.1 the passes needed hardly differ from those without an intercept; at 1
+# they double.
 _CONSTANT_FEATURE = 0.03
 # Single precision is given up once it blurs the dual value by this share of the gap allowed.
 _BLUR_ALLOWED = 0.05
@@ -94,7 +95,9 @@ class _Descent:
             self.offset[2] = 1.0
         elif problem.intercept is Intercept.FREE:
             self.offset[0] = state.offset
-            self.offset[2] = np.sqrt(_CONSTANT_FEATURE * self.norms.mean()) or 1.0
+            self.offset[2] = np.sqrt(
+                _CONSTANT_FEATURE * (self.norms.mean() + self.n_counted / risk.cost.sum())
+            )
         # Single precision halves what random access to w costs, and the exact w is put in
         # its place at every check.
         single = rows.dtype == np.float32 and monitor.tol >= _SINGLE_PRECISION_TOL
@@ -147,7 +150,7 @@ class _Descent:
         if since >= max(_PASSES_BETWEEN_CHECKS, _SHARE_BETWEEN_CHECKS * now):
             return True
         self.predicted = _SEEN_GAP_LEFT * self.optimism * float(self.seen_gap.sum())
-        if since < 0.1 * now or self.predicted > self.monitor.tol * self.best_primal:
+        if since < min(1.0, 0.1 * now) or self.predicted > self.monitor.tol * self.best_primal:
             return False
         # The best primal value known may be far too high still; one a pass old costs more.
         return self.predicted <= self.monitor.tol * (self._dual_estimate() + self.predicted)
@@ -164,15 +167,17 @@ class _Descent:
         """Certify the current point, put the exact w in place, remember the best."""
         problem, monitor = self.problem, self.monitor
         with monitor.phase("checks"):
-            if problem.intercept is Intercept.FREE:
-                _balance(self.alpha, problem.risk)
-            dual, coef = dual_value(problem, self.alpha)
-            scores = problem.rows.scores(coef) if coef.any() else np.zeros(problem.rows.n_rows)
+            w = self.w.astype(np.float64)
+            scores = problem.rows.scores(w) if w.any() else np.zeros(problem.rows.n_rows)
             offset = self._best_offset(scores)
-            primal = primal_value(problem, coef, offset, scores)
+            primal = primal_value(problem, w, offset, scores)
+            if problem.intercept is Intercept.FREE:
+                _balance(self.alpha, scores + offset, problem.risk)
+                self.offset[0] = offset
+            dual, coef = dual_value(problem, self.alpha)
             if primal < self.best_primal:
                 self.best_primal = primal
-                self.best.coef, self.best.offset = coef, offset
+                self.best.coef, self.best.offset = w, offset
             if dual > self.best_dual:
                 self.best_dual = dual
                 self.best.dual = self.alpha.copy()
@@ -182,7 +187,7 @@ class _Descent:
         )
         if np.isfinite(self.predicted) and self.predicted > 0.0:
             found = self.best_primal - self.best_dual
-            self.optimism = float(np.clip(self.optimism * found / self.predicted, 1.0, 5.0))
+            self.optimism = float(np.clip(self.optimism * found / self.predicted, 1.0, 20.0))
         self.checked_at = monitor.iteration
 
     def _best_offset(self, scores):
@@ -205,23 +210,19 @@ class _Descent:
         self.schedule.activate(self.seen_gap > 0.0)
 
 
-def _balance(alpha, risk):
-    """Make sum_i alpha_i y_i zero in place, moving rows between their bounds first.
+def _balance(alpha, scores, risk):
+    """Make sum_i alpha_i y_i zero in place, at the least loss of dual value.
 
-    At the optimum those have no slope, so the dual value hardly changes; what they cannot
-    take is left to the certificate's own repair.
+    Raising alpha_i by one raises the dual by 1 - y_i s_i. So of the moves that lessen the
+    excess (rows of its sign down, the others up) those come first that gain the most.
     """
     excess = float(alpha @ risk.y)
-    if excess == 0.0:
-        return
-    upper = np.inf if risk.squared else risk.cost
-    between = (alpha > 0.0) & (alpha < upper)
     falling = risk.y == np.sign(excess)
-    rising_room = alpha if risk.squared else risk.cost - alpha
-    room = np.where(between, np.where(falling, alpha, rising_room), 0.0)
-    total = float(room.sum())
-    if total > 0.0:
-        share = min(1.0, abs(excess) / total)
-        alpha += np.where(falling, -share, share) * room
-        if not risk.squared:
-            np.minimum(alpha, risk.cost, out=alpha)
+    room = np.where(falling, alpha, (alpha if risk.squared else risk.cost - alpha))
+    movable = np.flatnonzero(room > 0.0)
+    slope = 1.0 - risk.y[movable] * scores[movable]
+    gain = np.where(falling[movable], -slope, slope)
+    order = movable[np.argsort(-gain)]
+    taken = np.minimum(np.cumsum(room[order]), abs(excess))
+    step = np.diff(taken, prepend=0.0)
+    alpha[order] += np.where(falling[order], -step, step)

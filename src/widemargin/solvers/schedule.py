@@ -13,6 +13,8 @@ _LOWEST, _HIGHEST, _RATE = 1.0 / 20.0, 20.0, 1.0 / 5.0
 # A pass of the adaptive schedule visits each row at most once, as long as that leaves at
 # least this share of all rows: below it, composing the order would cost more than visits.
 _SMALLEST_PASS = 0.2
+# Where the offset of the scores stands among the kernels' arguments.
+_OFFSET = 7
 # Neighbours in memory are visited together, which spares the memory system; adaptive passes,
 # which balance rows against one another, are better off with a full shuffle.
 _BLOCK = 128
@@ -43,15 +45,18 @@ class UniformSchedule(_Schedule):
 
     def __init__(self, rows, n_rows, seed):
         super().__init__(rows, n_rows, seed)
-        self.active = rows
+        self._start_with(rows)
+
+    def _start_with(self, active):
+        self.active = active
         self.too_large, self.too_small = np.inf, -np.inf
+        self.offset = None  # of the scores when rows were first shrunk away
 
     def activate(self, wanted):
         """Bring back the rows of the mask `wanted`, after a look at all of them."""
         wanted = wanted.copy()
         wanted[self.active] = True
-        self.active = self.rows[wanted[self.rows]]
-        self.too_large, self.too_small = np.inf, -np.inf
+        self._start_with(self.rows[wanted[self.rows]])
 
     def run_pass(self, arguments, rows_per_call, must_stop):
         """Visit the active rows once; return how many were visited."""
@@ -71,7 +76,20 @@ class UniformSchedule(_Schedule):
         largest, smallest = tally[kernels.LARGEST], tally[kernels.SMALLEST]
         self.too_large = largest if largest > 0.0 else np.inf
         self.too_small = smallest if smallest < 0.0 else -np.inf
+        self._watch_offset(arguments[_OFFSET])
         return visits
+
+    def _watch_offset(self, offset):
+        """Bring all rows back once the intercept has moved past what they were shrunk by.
+
+        A shrunk row was that far from having anything to gain. The intercept moves all
+        scores alike, and only active rows could hold it back.
+        """
+        offset = offset[0] + offset[1] * offset[2]
+        if self.offset is None:
+            self.offset = offset
+        elif abs(offset - self.offset) > min(self.too_large, -self.too_small):
+            self._start_with(self.rows)
 
 
 class AdaptiveSchedule(_Schedule):

@@ -1,0 +1,226 @@
+"""Measure one peer on one cell, in a process of its own; `benchmarks.run` starts it.
+
+Loads the data, warms the peer up (imports, compilation) on a few rows, then climbs the peer's
+ladder of settings until a fit is good enough. Only fits are timed; each is one JSON line on
+standard output as soon as it ends, so that a process that has to be stopped loses nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import peers
+from benchmarks.problems import Cell, primal_objective, relative_suboptimality
+from widemargin.datasets import load
+
+N_THREADS = 1
+WARM_UP_ROWS_PER_CLASS = 128
+MIN_REPEATS, MAX_REPEATS = 3, 9
+REPEAT_SECONDS = 1.0  # quick fits are repeated beyond MIN_REPEATS up to this time together
+STATUS_FILE = Path("/proc/self/status")
+STRIDE = 3  # rungs per step while climbing; about twice the sweeps
+
+
+@dataclass
+class Limits:
+    """Time limits in seconds, on fit time alone; `spent` counts it."""
+
+    per_fit: float
+    in_all: float
+    spent: float = 0.0
+
+    def allow(self, expected: float) -> bool:
+        """Whether a fit that should take `expected` seconds may start."""
+        return expected <= self.per_fit and self.spent + expected <= self.in_all
+
+
+def climb(n_rungs: int, attempt: Callable[[int], bool | None], stride: int = STRIDE) -> int | None:
+    """The first rung of a ladder that is good enough, in few attempts.
+
+    Climbs by `stride` rungs until one holds, then halves the interval back down to the last one
+    that did not. `attempt(rung)` answers whether the rung holds, None when time is up.
+    """
+    below, rung = -1, 0
+    while (holds := attempt(rung)) is False:
+        if rung == n_rungs - 1:
+            return None
+        below, rung = rung, min(rung + stride, n_rungs - 1)
+    if holds is None:
+        return None
+    while rung - below > 1:
+        middle = (below + rung) // 2
+        holds = attempt(middle)
+        if holds is None:
+            break
+        below, rung = (below, middle) if holds else (middle, rung)
+    return rung
+
+
+def time_to_target(
+    timed_fit: Callable[[dict], tuple[float, float]],
+    settings: list[dict],
+    target: Callable[[float], bool],
+    limits: Limits,
+) -> str:
+    """Climb `settings` until a fit meets `target`, then repeat that fit for a steady time.
+
+    `timed_fit(setting)` returns seconds and objective, and keeps its own record of them. Returns
+    "reached", "time limit" or "ladder ended".
+    """
+    seconds_at: dict[int, float] = {}
+    objectives: set[float] = set()
+    settled = False
+
+    def attempt(rung: int) -> bool | None:
+        nonlocal settled
+        # A step up about doubles the time; a step back down takes less than the rung above.
+        lower = [second for done, second in seconds_at.items() if done < rung]
+        higher = [second for done, second in seconds_at.items() if done > rung]
+        expected = min(higher) if higher else 2 * max(lower, default=0.0)
+        if not limits.allow(expected):
+            return None
+        seconds_at[rung], objective = timed_fit(settings[rung])
+        limits.spent += seconds_at[rung]
+        if target(objective):
+            return True
+        # The very same answer as with a looser setting: the peer has come to its own end.
+        settled = objective in objectives
+        objectives.add(objective)
+        return None if settled else False
+
+    rung = climb(len(settings), attempt)
+    if rung is None:
+        at_the_end = settled or len(settings) - 1 in seconds_at
+        return "ladder ended" if at_the_end else "time limit"
+    timings = [seconds_at[rung]]
+    while len(timings) < MIN_REPEATS or (
+        len(timings) < MAX_REPEATS and sum(timings) < REPEAT_SECONDS
+    ):
+        if not limits.allow(timings[0]):
+            break
+        timings.append(timed_fit(settings[rung])[0])
+        limits.spent += timings[-1]
+    return "reached"
+
+
+def few_rows(X, y):
+    """Some rows of both classes, in the dtype and format of all of them."""
+    chosen = np.sort(
+        np.concatenate([np.flatnonzero(y == label)[:WARM_UP_ROWS_PER_CLASS] for label in (-1, 1)])
+    )
+    return X[chosen], y[chosen]
+
+
+def memory_now(field: str) -> int | None:
+    """A memory figure of this process in bytes: VmRSS, or VmHWM for its highest since reset.
+
+    None elsewhere than on Linux, where nothing tells the memory of a fit from that of loading.
+    """
+    if not STATUS_FILE.exists():
+        return None
+    lines = (line.split() for line in STATUS_FILE.read_text().splitlines())
+    return next((1024 * int(words[1]) for words in lines if words[0] == f"{field}:"), None)
+
+
+def reset_peak_memory() -> None:
+    """Forget the peak so far, so that VmHWM speaks of what comes next."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def measure(cell: Cell, module: str, bound: float, target: float, limits: Limits, report) -> None:
+    """Measure the peer in `module` on `cell`; `report` receives one dictionary per event."""
+    where = {"cell": cell.name, "peer_module": module}
+    try:
+        peer = peers.load(module)
+    except ImportError as error:
+        report({"kind": "skipped", **where, "why": f"not installed: {error.name}"})
+        return
+    data = load(cell.data, download=False)
+    started = time.perf_counter()
+    prepared = peer.prepare(data.X, data.y)
+    prepare_s = time.perf_counter() - started
+
+    started = time.perf_counter()
+    small = peer.prepare(*few_rows(data.X, data.y))
+    for setting in peer.warm_up_settings():
+        peer.fit(small, cell, setting, N_THREADS)
+    warm_up_s = time.perf_counter() - started
+
+    reset_peak_memory()
+    before, peak = memory_now("VmRSS"), 0
+
+    def timed_fit(setting: dict) -> tuple[float, float]:
+        nonlocal peak, bound
+        started = time.perf_counter()
+        fitted = peer.fit(prepared, cell, setting, N_THREADS)
+        seconds = time.perf_counter() - started
+        peak = max(peak, memory_now("VmHWM") or 0)
+        objective = primal_objective(cell, data.X, data.y, fitted.coef, fitted.intercept)
+        # Where the reference ran out of time, a certified fit may prove more than it did.
+        bound = max(bound, fitted.notes.get("dual", bound))
+        # Computing the objective needs memory too, which is not the peer's.
+        reset_peak_memory()
+        outcome = {"seconds": seconds, "objective": objective, "notes": fitted.notes}
+        report({"kind": "fit", **where, "peer": peer.name, "setting": setting, **outcome})
+        return seconds, objective
+
+    outcome = time_to_target(
+        timed_fit,
+        peer.settings(),
+        lambda objective: relative_suboptimality(objective, bound) <= target,
+        limits,
+    )
+    report(
+        {
+            "kind": "peer",
+            **where,
+            "peer": peer.name,
+            "outcome": outcome,
+            "prepare_s": prepare_s,
+            "warm_up_s": warm_up_s,
+            "bytes_before_fit": before,
+            "bytes_at_peak": peak or None,
+        }
+    )
+
+
+def json_lines_to_stdout() -> Callable[[dict], None]:
+    """A reporter on the real standard output, while prints of the peers go to standard error."""
+    stream = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def report(record: dict) -> None:
+        stream.write(json.dumps(record) + "\n")
+        stream.flush()
+
+    return report
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cell", type=Cell.from_json, required=True, help="a cell as JSON")
+    parser.add_argument("--peer", choices=peers.MODULES, required=True)
+    parser.add_argument("--bound", type=float, required=True, help="proven lower bound")
+    parser.add_argument("--target", type=float, default=1e-3, help="relative suboptimality")
+    parser.add_argument("--fit-limit", type=float, default=12.0, help="seconds per fit")
+    parser.add_argument("--peer-limit", type=float, default=30.0, help="seconds of all fits")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")  # "failed to converge" is what the ladder is for
+    limits = Limits(options.fit_limit, options.peer_limit)
+    report = json_lines_to_stdout()
+    measure(options.cell, options.peer, options.bound, options.target, limits, report)
+
+
+if __name__ == "__main__":
+    main()

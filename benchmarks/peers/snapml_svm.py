@@ -1,0 +1,38 @@
+"""Snap ML's SupportVectorMachine.
+
+It minimises ``regularizer / 2 |w|^2 + sum_i loss_i``, so ``regularizer = 1 / C``; its tolerance
+bounds the change of the coefficients, which a small regularizer scales, so the ladder climbs
+the limit on sweeps and keeps the tolerance out of the way.
+"""
+
+from snapml import SupportVectorMachine
+
+from . import RANDOM_SEED, Fit, iteration_ladder
+
+name = "snapml"
+
+
+def prepare(X, y):
+    return X, y.astype("float32")
+
+
+def settings():
+    return [{"max_iter": max_iter, "tol": 1e-9} for max_iter in iteration_ladder()]
+
+
+def warm_up_settings():
+    return settings()[:1]
+
+
+def fit(prepared, cell, setting, n_threads):
+    X, y = prepared
+    model = SupportVectorMachine(
+        loss=cell.loss,
+        regularizer=1 / cell.C,
+        fit_intercept=cell.intercept == "penalized",
+        n_jobs=n_threads,
+        random_state=RANDOM_SEED,
+        **setting,
+    ).fit(X, y)
+    intercept = float(model.intercept_[0]) if cell.intercept == "penalized" else 0.0
+    return Fit(model.coef_, intercept, {"n_iter": int(model.n_iter_)})

@@ -1,0 +1,334 @@
+"""Saved models: what comes back, what is refused, and that no failure leaves half a file."""
+
+import errno
+import json
+import os
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
+from sklearn.exceptions import NotFittedError
+
+from widemargin import LinearSVC, certify
+from widemargin.model_io import ModelFileError, load_model, save_model, write_liblinear
+
+LABELS = {
+    "int": np.array([-1, 1]),
+    "float": np.array([0.5, 1.5]).astype(np.float32) * 2,
+    "bool": np.array([False, True]),
+    "str": np.array(["ham", "späm"]),
+    "object": np.array(["ham", "späm"], dtype=object),
+    "three ints": np.array([1, 2, 7], dtype=np.int32),
+    "three strings": np.array(["a", "b", "c"]),
+}
+
+
+def problem(labels=LABELS["int"], n_rows=40, seed=0):
+    """A few noisy rows around one centre per label."""
+    rng = np.random.default_rng(seed)
+    which = np.arange(n_rows) % len(labels)
+    X = rng.normal(size=(len(labels), 5))[which] + rng.normal(size=(n_rows, 5))
+    return X, labels[which]
+
+
+def fitted(labels=LABELS["int"], **parameters):
+    X, y = problem(labels)
+    return LinearSVC(**{"C": 0.5, "random_state": 0, **parameters}).fit(X, y)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """The path of a saved two-class model."""
+    path = tmp_path / "model.wm"
+    save_model(fitted(), path)
+    return path
+
+
+def rewrite(path, change_tensors=None, change_metadata=None, change_model=None):
+    """Save the file at `path` again after letting the given functions change its contents."""
+    with safe_open(path, framework="numpy") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        metadata = dict(file.metadata())
+    if change_tensors:
+        change_tensors(tensors)
+    if change_model:
+        model = json.loads(metadata["widemargin"])
+        change_model(model)
+        metadata["widemargin"] = json.dumps(model)
+    if change_metadata:
+        change_metadata(metadata)
+    save_file(tensors, path, metadata=metadata)
+
+
+class TestRoundTrip:
+    @pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
+    @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+    def test_everything_comes_back(self, tmp_path, labels, loss):
+        X, y = problem(labels)
+        model = fitted(labels, loss=loss)
+        save_model(model, tmp_path / "model")
+        loaded = load_model(tmp_path / "model")
+
+        assert type(loaded) is LinearSVC
+        assert loaded.get_params() == model.get_params()
+        assert loaded.classes_.dtype == model.classes_.dtype
+        for name in ("coef_", "intercept_", "classes_"):
+            np.testing.assert_array_equal(getattr(loaded, name), getattr(model, name))
+        assert loaded.dual_variables_.shape == model.dual_variables_.shape
+        np.testing.assert_array_equal(
+            loaded.dual_variables_.toarray(), model.dual_variables_.toarray()
+        )
+        for name in ("n_features_in_", "n_iter_", "status_", "solver_", "certificate_"):
+            assert getattr(loaded, name) == getattr(model, name), name
+        np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+        np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+        assert certify(loaded, X, y) == certify(model, X, y)
+
+    def test_class_weight_keeps_the_type_of_its_labels(self, tmp_path):
+        model = fitted(class_weight={-1: 2.0, 1: np.float64(0.5)})
+        save_model(model, tmp_path / "model")
+        assert load_model(tmp_path / "model").class_weight == {-1: 2.0, 1: 0.5}
+
+    def test_no_intercept(self, tmp_path):
+        model = fitted(fit_intercept=False)
+        save_model(model, tmp_path / "model")
+        assert load_model(tmp_path / "model").intercept_.tolist() == [0.0]
+
+    def test_random_generator_is_forgotten(self, tmp_path):
+        save_model(fitted(random_state=np.random.RandomState(3)), tmp_path / "model")
+        assert load_model(tmp_path / "model").random_state is None
+
+    def test_feature_names(self, tmp_path):
+        pandas = pytest.importorskip("pandas")
+        X, y = problem()
+        frame = pandas.DataFrame(X, columns=list("vwxyz"))
+        save_model(LinearSVC(random_state=0).fit(frame, y), tmp_path / "model")
+        loaded = load_model(tmp_path / "model")
+        assert loaded.feature_names_in_.tolist() == list("vwxyz")
+        with pytest.raises(ValueError, match="feature names"):
+            loaded.predict(frame.rename(columns={"v": "other"}))
+
+    def test_saving_again_gives_the_same_bytes(self, saved, tmp_path):
+        save_model(load_model(saved), tmp_path / "again")
+        assert (tmp_path / "again").read_bytes() == saved.read_bytes()
+
+    def test_an_unfitted_model_is_refused(self, tmp_path):
+        with pytest.raises(NotFittedError):
+            save_model(LinearSVC(), tmp_path / "model")
+        assert not list(tmp_path.iterdir())
+
+    def test_a_foreign_estimator_is_refused(self, tmp_path):
+        from sklearn.svm import LinearSVC as Other
+
+        with pytest.raises(TypeError, match=r"cannot save a sklearn.*: only widemargin.LinearSVC"):
+            save_model(Other().fit(*problem()), tmp_path / "model")
+
+    def test_labels_that_are_no_plain_values_are_refused(self, tmp_path):
+        model = fitted()
+        model.classes_ = np.array([(1, 2), None], dtype=object)
+        with pytest.raises(TypeError, match="class labels"):
+            save_model(model, tmp_path / "model")
+
+
+class TestDamage:
+    def refuse(self, path, match):
+        with pytest.raises(ModelFileError, match=match) as caught:
+            load_model(path)
+        message = str(caught.value)
+        assert message.startswith(f"{path}: ")
+        assert "\n" not in message
+
+    def test_cut_anywhere(self, saved):
+        whole = saved.read_bytes()
+        for length in [*range(0, len(whole), 97), 1, 7, 8, 9, len(whole) // 2, len(whole) - 1]:
+            saved.write_bytes(whole[:length])
+            self.refuse(saved, "cut short")
+
+    @pytest.mark.parametrize("content", [b"", b"\0" * 100, b"\xff" * 100, b"solver_type L2R\n"])
+    def test_not_safetensors(self, tmp_path, content):
+        path = tmp_path / "model"
+        path.write_bytes(content)
+        self.refuse(path, "not a model file")
+
+    def test_bytes_after_the_end(self, saved):
+        saved.write_bytes(saved.read_bytes() + b"more")
+        self.refuse(saved, "not a model file")
+
+    def test_foreign_safetensors(self, tmp_path):
+        save_file({"weight": np.zeros((2, 2))}, tmp_path / "model")
+        self.refuse(tmp_path / "model", "not one that holds a widemargin model")
+
+    def test_foreign_header(self, saved):
+        rewrite(saved, change_metadata=lambda metadata: metadata.pop("widemargin"))
+        self.refuse(saved, "not one that holds a widemargin model")
+
+    def test_other_version(self, saved):
+        rewrite(saved, change_model=lambda model: model.update(format_version=2))
+        self.refuse(saved, "version 2; .*reads version 1")
+
+    @pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null", "[" * 100_000])
+    def test_header_that_is_no_description(self, saved, text):
+        rewrite(saved, change_metadata=lambda metadata: metadata.update(widemargin=text))
+        self.refuse(saved, "does not describe a model")
+
+    @pytest.mark.parametrize(
+        "name",
+        ["coef", "intercept", "dual_values", "dual_indices", "dual_pointers", "classes"],
+    )
+    def test_missing_tensor(self, saved, name):
+        rewrite(saved, change_tensors=lambda tensors: tensors.pop(name))
+        self.refuse(saved, f"tensor '{name}' is missing")
+
+    @pytest.mark.parametrize(
+        ("name", "array"),
+        [
+            ("coef", np.zeros((2, 5))),
+            ("coef", np.zeros(5)),
+            ("intercept", np.zeros(2)),
+            ("dual_values", np.zeros((1, 40))),
+            ("dual_indices", np.zeros(41, np.int32)),
+            ("dual_pointers", np.zeros(3, np.int32)),
+            ("classes", np.zeros((1, 2))),
+        ],
+    )
+    def test_shapes_that_contradict_each_other(self, saved, name, array):
+        rewrite(saved, change_tensors=lambda tensors: tensors.update({name: array}))
+        self.refuse(saved, f"tensor '{name}' has shape .* expected")
+
+    @pytest.mark.parametrize("dtype", [np.int64, np.float32, bool])
+    def test_other_type(self, saved, dtype):
+        rewrite(saved, lambda tensors: tensors.update(coef=np.zeros((1, 5), dtype)))
+        self.refuse(saved, "tensor 'coef' has the unexpected type")
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf])
+    def test_values_that_are_not_finite(self, saved, value):
+        rewrite(saved, lambda tensors: tensors.update(coef=np.full((1, 5), value)))
+        self.refuse(saved, "tensor 'coef' holds values that are not finite")
+
+    @pytest.mark.parametrize(
+        ("name", "change"),
+        [
+            ("dual_indices", lambda a: a + 1_000_000),
+            ("dual_indices", lambda a: a - 1_000_000),
+            ("dual_indices", lambda a: a * 0),
+            ("dual_indices", lambda a: a[::-1].copy()),
+            ("dual_pointers", lambda a: a + 1),
+            ("dual_pointers", lambda a: a[::-1].copy()),
+            ("dual_pointers", lambda a: np.array([0, 2**31 - 1], np.int32)),
+        ],
+    )
+    def test_dual_variables_that_point_astray(self, saved, name, change):
+        rewrite(saved, lambda tensors: tensors.update({name: change(tensors[name])}))
+        self.refuse(saved, "dual variables contradict themselves")
+
+    @pytest.mark.parametrize("n_rows", [-1, 3, 2**80])
+    def test_another_number_of_rows(self, saved, n_rows):
+        rewrite(saved, change_model=lambda model: model.update(n_rows=n_rows))
+        self.refuse(saved, "dual variables contradict themselves")
+
+    @pytest.mark.parametrize("classes", [[1], [1, 1]])
+    def test_classes_that_are_not_distinct(self, saved, classes):
+        rewrite(saved, lambda tensors: tensors.update(classes=np.array(classes)))
+        self.refuse(saved, "two distinct values")
+
+    @pytest.mark.parametrize(
+        ("change", "match"),
+        [
+            ({"estimator": "os.system"}, "unknown estimator 'os.system'"),
+            ({"estimator": ["LinearSVC"]}, "'estimator' is missing or malformed"),
+            ({"parameters": {"shell": "true"}}, "parameters are not those of a LinearSVC"),
+            ({"parameters": {"C": -1}}, "parameters are not those of a LinearSVC"),
+            ({"parameters": {"class_weight": {"a": 1}}}, "parameters are not those"),
+            ({"classes": {"kind": "bool", "values": [0, 1]}}, "class labels are not what"),
+            ({"classes": {"kind": "code", "values": ["a", "b"]}}, "class labels are not what"),
+            ({"classes": {"kind": "object", "values": ["a", []]}}, "class labels are not what"),
+            ({"n_iter": True}, "'n_iter' is missing or malformed"),
+            ({"status": None}, "'status' is missing or malformed"),
+            ({"certificate": {"primal": 1.0, "parts": []}}, "'dual' is missing or malformed"),
+            ({"certificate": {"primal": 1, "dual": 1, "parts": [3]}}, "'parts' is missing"),
+            ({"feature_names": ["a"]}, "does not name all 5 features"),
+        ],
+    )
+    def test_fields_of_the_header(self, saved, change, match):
+        rewrite(saved, change_model=lambda model: model.update(change))
+        self.refuse(saved, match)
+
+    def test_missing_file_and_directory(self, tmp_path):
+        with pytest.raises(FileNotFoundError):
+            load_model(tmp_path / "none")
+        with pytest.raises(IsADirectoryError):
+            load_model(tmp_path)
+
+
+class TestAtomicWriting:
+    def test_a_failure_leaves_the_old_file_and_no_litter(self, saved, monkeypatch):
+        before = saved.read_bytes()
+
+        def full_disk(*_):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        for function in ("fsync", "replace"):
+            with monkeypatch.context() as patch:
+                patch.setattr(os, function, full_disk)
+                with pytest.raises(OSError, match="No space left"):
+                    save_model(fitted(C=2.0), saved)
+            assert saved.read_bytes() == before
+            assert os.listdir(saved.parent) == [saved.name]
+
+    def test_an_interruption_leaves_no_litter_either(self, tmp_path, monkeypatch):
+        def interrupt(_):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(os, "fsync", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            write_liblinear(fitted(), tmp_path / "model")
+        assert not list(tmp_path.iterdir())
+
+    def test_a_missing_directory_is_named_as_the_caller_named_it(self, tmp_path):
+        path = tmp_path / "none" / "model"
+        with pytest.raises(FileNotFoundError) as caught:
+            save_model(fitted(), path)
+        assert caught.value.filename == str(path)
+
+    def test_a_link_keeps_pointing(self, saved):
+        link = saved.parent / "link"
+        link.symlink_to(saved)
+        save_model(fitted(C=2.0), link)
+        assert link.is_symlink()
+        assert load_model(saved).C == 2.0
+
+    def test_permissions_follow_the_umask(self, saved):
+        other = saved.parent / "plain"
+        other.write_bytes(b"")
+        assert saved.stat().st_mode == other.stat().st_mode
+
+    def test_a_device_is_written_to_and_not_replaced(self):
+        save_model(fitted(), os.devnull)
+        assert not os.path.isfile(os.devnull)
+
+
+class TestLiblinear:
+    @pytest.mark.parametrize("name", ["int", "float", "three ints"])
+    @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+    @pytest.mark.parametrize("fit_intercept", [True, False])
+    def test_liblinear_predicts_the_same(self, tmp_path, name, loss, fit_intercept):
+        liblinear = pytest.importorskip("liblinear.liblinearutil")
+        X, _ = problem(LABELS[name])
+        model = fitted(LABELS[name], loss=loss, fit_intercept=fit_intercept)
+        path = tmp_path / "liblinear.txt"
+        write_liblinear(model, path)
+
+        theirs = liblinear.load_model(str(path))
+        labels, _, values = liblinear.predict([], X, theirs, "-q")
+        np.testing.assert_array_equal(labels, model.predict(X))
+        ours = model.decision_function(X).reshape(len(X), -1)
+        np.testing.assert_allclose(np.array(values)[:, : ours.shape[1]], ours, rtol=1e-12)
+
+    @pytest.mark.parametrize("classes", [["a", "b"], [0.5, 1.0], [False, True], [1, 2**31]])
+    def test_other_labels_are_refused(self, tmp_path, classes):
+        model = fitted()
+        model.classes_ = np.array(classes)
+        with pytest.raises(ValueError, match="only 32-bit integer labels, not "):
+            write_liblinear(model, tmp_path / "model")
+        assert not list(tmp_path.iterdir())
