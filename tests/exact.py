@@ -13,13 +13,15 @@ def optimum(X, y, cost, *, squared, intercept):
     Variables (w, b, xi); constraints y_i (w.x_i + b) + xi_i >= 1, xi_i >= 0, and b = 0
     where there is no intercept.
     """
-    X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
+    counted = cost > 0.0
+    X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)[counted]
+    y, cost = y[counted].astype(np.float64), cost[counted]
     n, d = X.shape
     penalty_b = 1.0 if intercept is Intercept.PENALIZED else 0.0
     penalty_xi = 2.0 * cost if squared else np.zeros(n)
     P = sp.diags_array(np.concatenate([np.ones(d), [penalty_b], penalty_xi])).tocsc()
     q = np.concatenate([np.zeros(d + 1), np.zeros(n) if squared else cost])
-    margins = sp.hstack([sp.csr_array(-y[:, None] * X), sp.csr_array(-y[:, None]), -sp.eye_array(n)])
+    margins = sp.hstack([sp.csr_array(-y[:, None] * np.c_[X, np.ones(n)]), -sp.eye_array(n)])
     slacks = sp.hstack([sp.csr_array((n, d + 1)), -sp.eye_array(n)])
     blocks, bounds = [margins, slacks], [-np.ones(n), np.zeros(n)]
     cones = [clarabel.NonnegativeConeT(2 * n)]
@@ -30,7 +32,7 @@ def optimum(X, y, cost, *, squared, intercept):
         cones.insert(0, clarabel.ZeroConeT(1))
     settings = clarabel.DefaultSettings()
     settings.verbose = False
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
     A = sp.vstack(blocks).tocsc()
     solution = clarabel.DefaultSolver(
         sp.csc_matrix(P), q, sp.csc_matrix(A), np.concatenate(bounds), cones, settings

@@ -12,10 +12,9 @@ import pytest
 from safetensors.numpy import save_file
 from typer.testing import CliRunner
 
-from widemargin import Certificate, LinearSVC, __version__, certify, model_io
+from widemargin import LinearSVC, __version__, certify, model_io
 from widemargin.cli.app import app
 from widemargin.cli.metrics import break_even_point
-from widemargin.cli.output import certificate_in_words
 from widemargin.data.svmlight import read_svmlight
 from widemargin.model_io import load_model, save_model
 
@@ -595,18 +594,3 @@ class TestProcess:
         _, stderr = process.communicate(timeout=30)
         assert process.returncode == 130
         assert stderr.strip() == b"widemargin: interrupted"
-
-
-class TestWords:
-    @pytest.mark.parametrize(
-        ("primal", "dual", "words"),
-        [
-            (123.4, 123.3, "objective 123.4, proved within 0.081 % of the optimum"),
-            (2.0, 1.5, "objective 2, proved within 33 % of the optimum"),
-            (3000.0, 1.0, "objective 3000, proved at most 3,000.0 times the optimum"),
-            (1.0, 1.0, "objective 1, proved optimal"),
-            (1.0, -5.0, "objective 1, with no useful bound on its distance to the optimum"),
-        ],
-    )
-    def test_what_a_certificate_proves(self, primal, dual, words):
-        assert certificate_in_words(Certificate(primal, dual)) == words

@@ -138,7 +138,7 @@ def test_scoring_monitor_sees_scores_rise():
 @pytest.mark.parametrize("y", [Y_HARD, Y3_HARD], ids=["binary", "three classes"])
 def test_a_callback_can_stop_training(y, n_jobs):
     recorder = Recorder(stop=lambda task: task == "gap level")
-    model = LinearSVC(n_jobs=n_jobs, max_time=20.0, C=1e-3, tol=1e-12, random_state=0)
+    model = LinearSVC(n_jobs=n_jobs, max_time=20.0, C=0.1, tol=1e-12, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # whoever asked to stop need not be warned
         model.set_callbacks(recorder).fit(X_HARD, y)
@@ -369,7 +369,7 @@ def test_interruption_respects_another_handler(usual_ctrl_c):
 
 @pytest.mark.parametrize("y", [Y_HARD, Y3_HARD], ids=["binary", "three classes"])
 def test_ctrl_c_keeps_the_model(y, usual_ctrl_c):
-    model = LinearSVC(C=1e-3, tol=1e-12, max_time=20.0, random_state=0)
+    model = LinearSVC(C=0.1, tol=1e-12, max_time=20.0, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.set_callbacks(Recorder(_press_ctrl_c())).fit(X_HARD, y)
@@ -380,7 +380,7 @@ def test_ctrl_c_keeps_the_model(y, usual_ctrl_c):
 
 def test_ctrl_c_twice_is_a_keyboard_interrupt(usual_ctrl_c):
     recorder = Recorder(_press_ctrl_c(times=2))
-    model = LinearSVC(C=1e-3, tol=1e-12, max_time=20.0, random_state=0).set_callbacks(recorder)
+    model = LinearSVC(C=0.1, tol=1e-12, max_time=20.0, random_state=0).set_callbacks(recorder)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X_HARD, Y3_HARD)
     assert recorder.events == ["setup", "teardown"]

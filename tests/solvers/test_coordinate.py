@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -110,7 +112,7 @@ def test_limits_stop_with_an_honest_certificate(schedule):
 
 
 def test_adaptive_frequencies_follow_the_preferences():
-    schedule = AdaptiveSchedule(np.arange(100, dtype=np.uint32), 100, seed=0)
+    schedule = AdaptiveSchedule(np.arange(100, dtype=np.uint32), 100, seed=0, block=1)
     schedule.preference[:10] = 20.0
     from widemargin.kernels.coordinate import adaptive_order
 
@@ -143,7 +145,7 @@ def test_blocks_are_shuffled_whole():
     shuffle_blocks(rows, 16, np.array([7], dtype=np.uint64), order)
     assert sorted(order) == list(rows)
     blocks = [{(row - 3) // 16 for row in order[k : k + 1]} for k in range(100)]
-    changes = sum(a != b for a, b in zip(blocks, blocks[1:]))
+    changes = sum(a != b for a, b in itertools.pairwise(blocks))
     assert changes == 6  # seven blocks, each met once
 
 
@@ -163,7 +165,7 @@ def test_shrinking_leaves_out_rows_and_brings_them_back():
     finally:
         UniformSchedule.run_pass = original
     assert min(counts) < 1000
-    assert any(later > earlier for earlier, later in zip(counts, counts[1:]))
+    assert any(later > earlier for earlier, later in itertools.pairwise(counts))
     assert certify_state(problem, state).relative_gap <= 1e-6
 
 

@@ -1,16 +1,23 @@
 """Passes of dual coordinate descent over rows with a two-class margin loss.
 
 Per row i there is a label y_i = +-1, a cost c_i > 0 and a dual variable alpha_i; the dual
-is  max  sum_i (alpha_i - shift_i alpha_i^2 / 2) - 1/2 |w|^2 - 1/2 v^2 - b sum_i alpha_i y_i
-with  w = sum_i alpha_i y_i x_i,  v = B sum_i alpha_i y_i,  0 <= alpha_i <= upper_i:
+is  max  sum_i (alpha_i - shift_i alpha_i^2 / 2) - 1/2 |w|^2 - (intercept terms)
+with  w = sum_i alpha_i y_i x_i,  0 <= alpha_i <= upper_i:
 
     hinge           upper_i = c_i        shift_i = 0
     squared hinge   upper_i = infinity   shift_i = 1 / (2 c_i)
 
-`offset` is the array [b, v, B]: a fixed offset b of all scores, and the coefficient v of a
-constant feature B (B = 0: none). `seen_gap` keeps each row's share of the
-duality gap, c loss(m) - alpha (1 - m) + shift alpha^2 / 2 >= 0 at margin m, when last visited.
-`tally` receives a pass's sums, in the order below.
+The intercept is the array `offset` = [b, z, k], with z = sum_i alpha_i y_i kept up to date:
+the score of row i is  w.x_i + b + z (k - lean_i),  its curvature  |x_i|^2 + k - 2 lean_i,
+and a change of alpha_i y_i by one moves b by -lean_i. That is
+
+    no intercept         k = 0
+    a constant feature   b fixed, k its square; its coefficient times itself is z k
+    rows less a mean mu  lean_i = mu.x_i, and |mu|^2 added to k
+
+An empty `lean` stands for zeros. `seen_gap` keeps each row's share of the duality gap,
+c loss(m) - alpha (1 - m) + shift alpha^2 / 2 >= 0 at margin m, when last visited. `tally`
+receives a pass's sums, in the order below.
 """
 
 import numpy as np
@@ -57,7 +64,7 @@ def _step(margin, alpha, cost, curvature, squared):
 
 @kernel
 def uniform_pass(
-    rows, norms, y, cost, squared, alpha, w, offset, seen_gap, order, begin, end, kept,
+    rows, norms, lean, y, cost, squared, alpha, w, offset, seen_gap, order, begin, end, kept,
     too_large, too_small, tally,
 ):  # fmt: skip
     """Visit order[begin:end] once each, shrinking rows that press hard against a bound.
@@ -66,24 +73,27 @@ def uniform_pass(
     tally[LARGEST], tally[SMALLEST] bound the projected gradients met.
     """
     # Sums are kept in local variables: in arrays each visit would wait for the last store.
-    fixed, moving, constant = offset[0], offset[1], offset[2]
+    fixed, z, k = offset[0], offset[1], offset[2]
+    leans = lean.shape[0] > 0
     largest, smallest, total = tally[LARGEST], tally[SMALLEST], tally[GAIN]
     for t in range(begin, end):
         if t + _LOOK_AHEAD < end:
             row_prefetch(rows, order[t + _LOOK_AHEAD])
         i = order[t]
         sign = np.float64(y[i])
-        margin = sign * (row_dot(rows, i, w) + fixed + moving * constant)
+        leaning = lean[i] if leans else 0.0
+        margin = sign * (row_dot(rows, i, w) + fixed + z * (k - leaning))
         before = alpha[i]
         gradient, upper, after, gain, gap = _step(
-            margin, before, cost[i], norms[i] + constant * constant, squared
+            margin, before, cost[i], norms[i] + k - 2.0 * leaning, squared
         )
         seen_gap[i] = gap
         if after != before:
             alpha[i] = after
             change = sign * (after - before)
             row_add(rows, i, change, w)
-            moving += change * constant
+            z += change
+            fixed -= change * leaning
         total += gain
         violation = gradient
         if before == 0.0 and gradient >= 0.0:
@@ -98,44 +108,47 @@ def uniform_pass(
         kept += 1
         largest = max(largest, violation)
         smallest = min(smallest, violation)
-    offset[1] = moving
+    offset[0], offset[1] = fixed, z
     tally[LARGEST], tally[SMALLEST], tally[GAIN] = largest, smallest, total
     return kept
 
 
 @kernel
 def adaptive_pass(
-    rows, norms, y, cost, squared, alpha, w, offset, seen_gap, order, begin, end,
+    rows, norms, lean, y, cost, squared, alpha, w, offset, seen_gap, order, begin, end,
     preference, lowest, highest, rate, fading, tally,
 ):  # fmt: skip
     """Visit order[begin:end], raising the preference of rows that gain above the mean.
 
     tally[MEAN_GAIN] is the fading mean gain of a visit; 0 means not known yet.
     """
-    fixed, moving, constant = offset[0], offset[1], offset[2]
+    fixed, z, k = offset[0], offset[1], offset[2]
+    leans = lean.shape[0] > 0
     mean, total = tally[MEAN_GAIN], tally[GAIN]
     for t in range(begin, end):
         if t + _LOOK_AHEAD < end:
             row_prefetch(rows, order[t + _LOOK_AHEAD])
         i = order[t]
         sign = np.float64(y[i])
-        margin = sign * (row_dot(rows, i, w) + fixed + moving * constant)
+        leaning = lean[i] if leans else 0.0
+        margin = sign * (row_dot(rows, i, w) + fixed + z * (k - leaning))
         before = alpha[i]
         _, _, after, gain, gap = _step(
-            margin, before, cost[i], norms[i] + constant * constant, squared
+            margin, before, cost[i], norms[i] + k - 2.0 * leaning, squared
         )
         seen_gap[i] = gap
         if after != before:
             alpha[i] = after
             change = sign * (after - before)
             row_add(rows, i, change, w)
-            moving += change * constant
+            z += change
+            fixed -= change * leaning
         total += gain
         if mean > 0.0:
             wish = preference[i] * np.exp(rate * (gain / mean - 1.0))
             preference[i] = min(max(wish, lowest), highest)
             mean = (1.0 - fading) * mean + fading * gain
-    offset[1] = moving
+    offset[0], offset[1] = fixed, z
     tally[MEAN_GAIN], tally[GAIN] = mean, total
 
 

@@ -9,6 +9,8 @@ A kernel gets rows as a tuple of arrays, and the tuple's length names the layout
 `row_dot`, `row_add`, `row_prefetch` are resolved by layout when a kernel is compiled.
 """
 
+from typing import Any
+
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
@@ -16,11 +18,11 @@ from numba.extending import intrinsic, overload
 
 from widemargin.kernels.jit import REORDERING_MATH, kernel
 
-_OPTIONS = {"fastmath": set(REORDERING_MATH), "error_model": "numpy"}
+_OPTIONS: Any = {"fastmath": set(REORDERING_MATH), "error_model": "numpy"}
 # For scattered access: the gathers and scatters of a vectorised loop take two to three times
 # as long as scalar code. Said in so many words, since an overload inherits what it leaves
 # open from its caller.
-_OPTIONS_IN_ORDER = {"fastmath": {"contract"}, "error_model": "numpy"}
+_OPTIONS_IN_ORDER: Any = {"fastmath": {"contract"}, "error_model": "numpy"}
 _CACHE_LINE = 64  # bytes
 
 

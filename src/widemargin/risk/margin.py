@@ -10,10 +10,12 @@ With dual variables A (n,) written as A_i = alpha_i y_i, the dual -r*(-A) is
 and minus infinity elsewhere. Both are exact, in float64.
 """
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 
 
-class MarginRisk:
+class MarginRisk(ABC):
     """A sum of margin losses over rows.
 
     Parameters
@@ -51,6 +53,30 @@ class MarginRisk:
     def dual_sum(self, alpha):
         """Return the dual at alpha_i that are known to be feasible."""
         return float(self._dual_terms(alpha).sum())
+
+    @abstractmethod
+    def value_and_slope(self, S):
+        """Return r(S) and one subgradient of it there, (n,)."""
+
+    @abstractmethod
+    def dual(self, A):
+        """Return -r*(-A)."""
+
+    @abstractmethod
+    def best_offset(self, S):
+        """Return the b that minimises r(S + b)."""
+
+    @abstractmethod
+    def _upper(self):
+        """Return the upper bounds of alpha, (n,)."""
+
+    @abstractmethod
+    def _losses(self, S):
+        """Return the loss of each row, (n,)."""
+
+    @abstractmethod
+    def _dual_terms(self, alpha):
+        """Return each row's term of the dual, (n,)."""
 
     def _slack(self, S):
         return np.maximum(0.0, 1.0 - self.y * S)
@@ -99,7 +125,9 @@ class Hinge(MarginRisk):
         rounding = 1e-12 * cost.sum()
         first = np.searchsorted(slope, -rounding)
         last = np.searchsorted(slope, rounding, side="right")
-        return 0.5 * float(points[min(first, points.size - 1)] + points[min(last, points.size - 1)])
+        return 0.5 * float(
+            points[min(first, points.size - 1)] + points[min(last, points.size - 1)]
+        )
 
 
 class SquaredHinge(MarginRisk):
