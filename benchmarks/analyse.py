@@ -1,6 +1,6 @@
 """Turn a results file into a table, and put the table into the documentation.
 
-    python -m benchmarks.analyse benchmarks/results/issue2.jsonl
+    python -m benchmarks.analyse benchmarks/results/text.jsonl
 
 rewrites what lies between ``<!-- table:NAME -->`` and ``<!-- end -->`` in docs/benchmarks.md,
 where NAME is the grid of the results.

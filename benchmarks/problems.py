@@ -50,7 +50,7 @@ class Grid:
 
 
 GRIDS = {
-    "issue2": Grid(
+    "text": Grid(
         cells=tuple(
             Cell(data, C) for data in ("rcv1", "news20_one") for C in (0.1, 1, 10, 100, 1000)
         ),

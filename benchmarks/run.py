@@ -1,6 +1,6 @@
 """Measure every peer on every cell of a grid, side by side.
 
-    python -m benchmarks.run --grid issue2 --out benchmarks/results/issue2.jsonl
+    python -m benchmarks.run --grid text --out benchmarks/results/text.jsonl
 
 Each measurement is a process of its own with one thread. Peers take turns cell by cell, so that
 a machine that slows down slows all of them down. Results are JSON lines, the machine first.
@@ -116,7 +116,7 @@ def outcome_in_words(records: list[dict], bound: float, target: float) -> str:
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--grid", choices=sorted(GRIDS), default="issue2")
+    parser.add_argument("--grid", choices=sorted(GRIDS), default="text")
     parser.add_argument("--quick", action="store_true", help="the grid's few telling cells only")
     parser.add_argument("--out", type=Path, required=True, help="JSON lines file to write")
     parser.add_argument("--peers", nargs="+", choices=peers.MODULES, default=peers.MODULES)

@@ -130,12 +130,12 @@ def test_iteration_ladder_rises():
 # --- problems and peers ---------------------------------------------------------------------
 
 
-def test_grid_of_issue_2():
-    cells = GRIDS["issue2"].cells
+def test_grid_of_texts():
+    cells = GRIDS["text"].cells
     assert len(cells) == 10
     assert {cell.C for cell in cells} == {0.1, 1, 10, 100, 1000}
     assert all(cell.loss == "hinge" and cell.intercept == "none" for cell in cells)
-    assert set(GRIDS["issue2"].quick) <= set(cells)
+    assert set(GRIDS["text"].quick) <= set(cells)
     assert all(Cell.from_json(cell.to_json()) == cell for cell in cells)
 
 
@@ -200,7 +200,7 @@ def a_fit(peer, setting, seconds, objective, **notes):
 @pytest.fixture
 def records():
     first = machine.describe() | {
-        "grid": "issue2",
+        "grid": "text",
         "target": 1e-3,
         "cells": [{"data": "rcv1", "C": 1.0}, {"data": "news20_one", "C": 1.0}],
     }
@@ -254,12 +254,12 @@ def test_analyse_rewrites_only_its_table(records, tmp_path):
     results, docs = tmp_path / "results.jsonl", tmp_path / "benchmarks.md"
     results.write_text("\n".join(json.dumps(record) for record in records))
     other = "<!-- table:other -->\nkept\n<!-- end -->\n"
-    docs.write_text(f"{other}before\n<!-- table:issue2 -->\nold\n<!-- end -->\nafter\n")
+    docs.write_text(f"{other}before\n<!-- table:text -->\nold\n<!-- end -->\nafter\n")
     command = [sys.executable, "-m", "benchmarks.analyse", str(results), "--docs", str(docs)]
     for _ in range(2):  # twice: the markers stay
         subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE)
     text = docs.read_text()
-    assert text.startswith(f"{other}before\n<!-- table:issue2 -->\n| data |")
+    assert text.startswith(f"{other}before\n<!-- table:text -->\n| data |")
     assert text.endswith("<!-- end -->\nafter\n")
     assert "old" not in text
     assert text.count("| rcv1 |") == 1
@@ -275,7 +275,7 @@ def test_results_need_their_machine(tmp_path):
 
 
 def test_the_documentation_has_the_markers():
-    analyse.rewrite(analyse.DOCS.read_text(), "issue2", "")
+    analyse.rewrite(analyse.DOCS.read_text(), "text", "")
 
 
 def test_machine_names_no_host():

@@ -1,5 +1,8 @@
 """widemargin: linear support vector machines, fast, each with a proof of its accuracy."""
 
+import gc
+import sys
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -26,7 +29,27 @@ _HOMES = {
 def __getattr__(name):
     if name not in _HOMES:
         raise AttributeError(f"module 'widemargin' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    with _out_of_the_collectors_sight():
+        globals()[name] = value = getattr(import_module(_HOMES[name]), name)
+    return value
+
+
+@contextmanager
+def _out_of_the_collectors_sight():
+    """Import without garbage collection, and keep what was imported out of later ones.
+
+    Modules make half a million objects that stay for good. Searching them for garbage takes
+    a tenth of the import, and again that long in every full collection and at exit.
+    """
+    collecting, first = gc.isenabled(), "numba" not in sys.modules
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            if first:
+                gc.freeze()
+            gc.enable()
 
 
 def __dir__():

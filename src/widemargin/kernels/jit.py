@@ -6,6 +6,11 @@ that only the first process ever pays for compilation.
 """
 
 import numba
+from numba.core.registry import cpu_target
+
+# Numba sets up its types and functions when the first kernel is called, half a second of
+# Python. Done here it is part of the import, and the first fit is as fast as the next.
+cpu_target.target_context.refresh()
 
 # Not ``fastmath=True``: that would let the compiler assume there are no infinities, and
 # bounds of dual variables are infinite. These four let reductions vectorise.
