@@ -32,7 +32,9 @@ format: $(VENV)/test.stamp ## rewrite the code in the project's style
 	$(BIN)/ruff format .
 
 bench: $(VENV)/bench.stamp ## time widemargin beside its peers
-	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.run --grid text --out benchmarks/results/text.jsonl
+	$(BIN)/python -m benchmarks.analyse benchmarks/results/text.jsonl
+	$(BIN)/python -m benchmarks.startup
 
 clean: ## remove the environment, caches and builds
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,8 +2,8 @@
 
     python -m benchmarks.analyse benchmarks/results/text.jsonl
 
-rewrites what lies between ``<!-- table:NAME -->`` and ``<!-- end -->`` in docs/benchmarks.md,
-where NAME is the grid of the results.
+rewrites what lies between ``<!-- table:NAME -->`` and ``<!-- end -->`` in docs/benchmarks.md and
+README.md, where NAME is the grid of the results.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from statistics import median
 
 from benchmarks.problems import Cell, best_bound, relative_suboptimality
 
-DOCS = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = [ROOT / "docs" / "benchmarks.md", ROOT / "README.md"]
 OURS = "widemargin"
 
 
@@ -186,15 +187,17 @@ def rewrite(document: str, name: str, new_table: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("results", type=Path, help="JSON lines that benchmarks.run wrote")
-    parser.add_argument("--docs", type=Path, default=DOCS, help="document to rewrite")
+    parser.add_argument(
+        "--documents", type=Path, nargs="+", default=DOCUMENTS, help="where to put the table"
+    )
     options = parser.parse_args()
     results = read(options.results)
     if not results.fits:
-        parser.error(f"{options.results.name} holds no measurement; the document stays as it is")
+        parser.error(f"{options.results.name} holds no measurement; the documents stay")
     new_table = table(results)
-    options.docs.write_text(
-        rewrite(options.docs.read_text(), results.machine["grid"], new_table), encoding="utf-8"
-    )
+    for document in options.documents:
+        text = document.read_text(encoding="utf-8")
+        document.write_text(rewrite(text, results.machine["grid"], new_table), encoding="utf-8")
     print(new_table)
 
 

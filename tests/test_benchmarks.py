@@ -255,7 +255,7 @@ def test_analyse_rewrites_only_its_table(records, tmp_path):
     results.write_text("\n".join(json.dumps(record) for record in records))
     other = "<!-- table:other -->\nkept\n<!-- end -->\n"
     docs.write_text(f"{other}before\n<!-- table:text -->\nold\n<!-- end -->\nafter\n")
-    command = [sys.executable, "-m", "benchmarks.analyse", str(results), "--docs", str(docs)]
+    command = [sys.executable, "-m", "benchmarks.analyse", str(results), "--documents", str(docs)]
     for _ in range(2):  # twice: the markers stay
         subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE)
     text = docs.read_text()
@@ -275,7 +275,8 @@ def test_results_need_their_machine(tmp_path):
 
 
 def test_the_documentation_has_the_markers():
-    analyse.rewrite(analyse.DOCS.read_text(), "text", "")
+    for document in analyse.DOCUMENTS:
+        analyse.rewrite(document.read_text(encoding="utf-8"), "text", "")
 
 
 def test_machine_names_no_host():

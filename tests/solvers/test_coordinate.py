@@ -118,7 +118,7 @@ def test_adaptive_frequencies_follow_the_preferences():
 
     visits = np.zeros(100)
     for _ in range(400):
-        count = adaptive_order(schedule.preference, schedule.credit, 1 / 20, schedule.order)
+        count = adaptive_order(schedule.preference, schedule.credit, 1.0, schedule.order)
         assert np.unique(schedule.order[:count]).size == count  # no row twice in a pass
         np.add.at(visits, schedule.order[:count], 1)
     np.testing.assert_allclose(visits[:10], 400, atol=1)

@@ -153,11 +153,18 @@ def adaptive_pass(
 
 
 @kernel
-def adaptive_order(preference, credit, scale, order):
+def adaptive_order(preference, credit, least, order):
     """Fill order with row i once for every unit of credit it has earned; return how many.
 
-    Each call earns row i `preference[i] * scale`; fractions are kept for the next call.
+    Each call earns row i credit in proportion to its preference, fractions are kept for the
+    next call. The most preferred row earns one unit, and so comes once; all rows together
+    earn at least `least` units, though some then come more than once.
     """
+    total, highest = 0.0, 0.0
+    for i in range(preference.shape[0]):
+        total += preference[i]
+        highest = max(highest, preference[i])
+    scale = max(1.0 / highest, least / total)
     count = 0
     for i in range(preference.shape[0]):
         earned = credit[i] + scale * preference[i]

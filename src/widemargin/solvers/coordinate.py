@@ -54,6 +54,8 @@ _SINGLE_PRECISION_TOL = 1e-5
 # From 0.003 to 0.1 the passes needed hardly differ from those without an intercept; at 1
 # they double.
 _CONSTANT_FEATURE = 0.03
+# The share of features that rows have, below which they are taken to share few of them.
+_FEW_IN_COMMON = 0.05
 # Rows are taken less their mean if its square is more than this share of their mean square.
 _COMMON_PART = 0.1
 # Single precision is given up once it blurs the dual value by this share of the gap allowed.
@@ -176,10 +178,11 @@ class _Descent:
         if since >= max(_PASSES_BETWEEN_CHECKS, _SHARE_BETWEEN_CHECKS * now):
             return True
         self.predicted = _SEEN_GAP_LEFT * self.optimism * float(self.seen_gap.sum())
-        if since < min(1.0, 0.1 * now) or self.predicted > self.monitor.tol * self.best_primal:
+        if since < min(1.0, 0.1 * now) or self.predicted > self.monitor.tol * self.likely_primal:
             return False
-        # The best primal value known may be far too high still; one a pass old costs more.
-        return self.predicted <= self.monitor.tol * (self._dual_estimate() + self.predicted)
+        # Likely values may be far too high still, and better ones cost a sum over features.
+        self.likely_primal = self._dual_estimate() + self.predicted
+        return self.predicted <= self.monitor.tol * self.likely_primal
 
     def _dual_estimate(self):
         """Return the dual value at the current point, up to rounding and imbalance."""
@@ -220,6 +223,7 @@ class _Descent:
         if np.isfinite(self.predicted) and self.predicted > 0.0:
             found = self.best_primal - self.best_dual
             self.optimism = float(np.clip(self.optimism * found / self.predicted, 1.0, 20.0))
+        self.likely_primal = self.best_primal
         self.checked_at = monitor.iteration
 
     def _best_offset(self, scores):
@@ -249,7 +253,7 @@ def _block(rows):
     costs no passes. Where they share many, a pass over neighbours is worth much less.
     """
     filled = rows.n_entries / max(1, rows.n_rows * rows.n_features)
-    return 128 if filled < 0.05 else 1
+    return 128 if filled < _FEW_IN_COMMON else 1
 
 
 def _balance(alpha, scores, risk):

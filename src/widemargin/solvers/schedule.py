@@ -119,9 +119,8 @@ class AdaptiveSchedule(_Schedule):
             self.order[:m] = self.rows
             count = m
         else:
-            total = self.preference.sum()
-            scale = max(1.0 / self.preference.max(), _SMALLEST_PASS * m / total)
-            count = kernels.adaptive_order(self.preference, self.credit, scale, self.order)
+            least = _SMALLEST_PASS * m
+            count = kernels.adaptive_order(self.preference, self.credit, least, self.order)
         kernels.shuffle(self.order, 0, count, self.generator)
         visits = 0
         for begin, end in self.calls(count, rows_per_call):

@@ -1,0 +1,69 @@
+"""Imports point one way: cli -> estimators -> solvers -> {risk, data} -> kernels."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "src" / "widemargin"
+
+# What each room may import of the package, besides itself.
+ALLOWED = {
+    "kernels": set(),
+    "data": {"kernels"},
+    "risk": {"kernels"},
+    "problem": {"data", "risk"},
+    "certificate": {"data", "risk", "problem"},
+    "monitor": {"certificate"},
+    "progress": set(),
+    "solvers": {"data", "risk", "problem", "certificate", "monitor", "kernels"},
+    "datasets": {"data"},
+    "estimators": {"solvers", "data", "risk", "problem", "certificate", "monitor", "progress"},
+    "model_io": {"estimators", "certificate"},
+    "cli": {"estimators", "model_io", "data", "datasets", "certificate"},
+}
+
+
+def imported_rooms(path):
+    """Yield the rooms of the package that a file imports, however deep inside it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "widemargin" and len(parts) > 1:
+                yield parts[1]
+
+
+def files():
+    return sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_one_way(path):
+    room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    # Public names (widemargin.LinearSVC) stand for the estimators.
+    rooms = {name if name in ALLOWED else "estimators" for name in imported_rooms(path)}
+    assert rooms - {room} <= ALLOWED[room]
+
+
+def test_the_package_itself_imports_nothing_heavy():
+    code = "import sys, widemargin; print([m for m in ('numpy', 'numba') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_public_names_are_all_there():
+    import widemargin
+
+    for name in widemargin.__all__:
+        assert getattr(widemargin, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'LinearSVM'"):
+        _ = widemargin.LinearSVM
