@@ -4,8 +4,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from widemargin.data import Rows, as_rows
-from widemargin.data import memory
+from widemargin.data import Rows, as_rows, memory
 
 LAYOUTS = {
     "dense": np.ascontiguousarray,

@@ -37,8 +37,8 @@ from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.solvers.schedule import SCHEDULES
 
-# A gap check costs about one pass over all rows. It is made when the losses seen in passing
-# promise that it will succeed; in any case after this many passes, and after so many that
+# A gap check costs about one pass over all rows. It is made when the gap seen in passing
+# promises that it will succeed; in any case after this many passes, and after so many that
 # they have grown by this share since the last check.
 _PASSES_BETWEEN_CHECKS = 20.0
 _SHARE_BETWEEN_CHECKS = 0.25
@@ -259,7 +259,7 @@ def _block(rows):
 def _balance(alpha, scores, risk):
     """Make sum_i alpha_i y_i zero in place, at the least loss of dual value.
 
-    Raising alpha_i by one raises the dual by 1 - y_i s_i. So of the moves that lessen the
+    The dual's slope in alpha_i is 1 - y_i s_i - shift_i alpha_i. So of the moves that lessen the
     excess (rows of its sign down, the others up) those come first that gain the most.
     """
     excess = float(alpha @ risk.y)
@@ -267,6 +267,8 @@ def _balance(alpha, scores, risk):
     room = np.where(falling, alpha, (alpha if risk.squared else risk.cost - alpha))
     movable = np.flatnonzero(room > 0.0)
     slope = 1.0 - risk.y[movable] * scores[movable]
+    if risk.squared:
+        slope -= alpha[movable] / (2.0 * risk.cost[movable])
     gain = np.where(falling[movable], -slope, slope)
     order = movable[np.argsort(-gain)]
     taken = np.minimum(np.cumsum(room[order]), abs(excess))
