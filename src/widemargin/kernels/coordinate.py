@@ -62,6 +62,10 @@ def _step(margin, alpha, cost, curvature, squared):
     return gradient, upper, best, gain, gap
 
 
+# The visit of a row stands in both passes below: as a function of its own, called from both,
+# it took 1.7 times as long, however it was inlined.
+
+
 @kernel
 def uniform_pass(
     rows, norms, lean, y, cost, squared, alpha, w, offset, seen_gap, order, begin, end, kept,
