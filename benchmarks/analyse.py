@@ -158,8 +158,11 @@ def _entry(summary: Summary | None, ours: Summary | None, is_ours: bool) -> str:
     ratio = summary.seconds / ours.seconds if comparable else None
     if summary.reached:
         return _seconds(summary.seconds) + (f" ({ratio:.1f}×)" if comparable else "")
-    text = f"not reached ({100 * summary.excess:.2g} % above after {_seconds(summary.seconds)}"
-    return text + (f"; over {ratio:.1f}×)" if comparable else ")")
+    percent = 100 * summary.excess
+    above = f"{percent:.0f}" if percent >= 10 else f"{percent:.2g}"
+    text = f"not reached ({above} % above after {_seconds(summary.seconds)}"
+    # A peer that gave up before our time was over tells nothing about how long it would take.
+    return text + (f"; over {ratio:.1f}×)" if comparable and ratio > 1 else ")")
 
 
 def _seconds(seconds: float) -> str:

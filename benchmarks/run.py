@@ -121,9 +121,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True, help="JSON lines file to write")
     parser.add_argument("--peers", nargs="+", choices=peers.MODULES, default=peers.MODULES)
     parser.add_argument("--target", type=float, default=1e-3, help="relative suboptimality")
-    parser.add_argument("--fit-limit", type=float, default=12.0, help="seconds per fit")
-    parser.add_argument("--peer-limit", type=float, default=30.0, help="seconds per cell and peer")
-    parser.add_argument("--reference-limit", type=float, default=60.0, help="seconds per cell")
+    parser.add_argument("--fit-limit", type=float, default=22.0, help="seconds per fit")
+    parser.add_argument("--peer-limit", type=float, default=45.0, help="seconds per cell and peer")
+    parser.add_argument("--reference-limit", type=float, default=40.0, help="seconds per cell")
     return parser.parse_args(arguments)
 
 
