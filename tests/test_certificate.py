@@ -69,6 +69,19 @@ def test_values_by_hand():
     assert value == pytest.approx(0.75 - 0.28125 - 0.03125)
 
 
+def test_a_free_intercept_needs_balanced_dual_variables():
+    """Rows that tell nothing: the best b costs 2, and unbalanced alphas would "prove" 3."""
+    from widemargin.data import as_rows
+    from widemargin.problem import Problem
+    from widemargin.risk import Hinge
+
+    risk = Hinge([1, 1, -1], [1.0, 1.0, 1.0])
+    problem = Problem(as_rows(np.zeros((3, 1))), risk, Intercept.FREE)
+    assert exact(problem) == pytest.approx(2.0, abs=1e-6)
+    assert dual_value(problem, np.ones(3))[0] == pytest.approx(2.0)
+    assert primal_value(problem, np.zeros(1), risk.best_offset(np.zeros(3))) == pytest.approx(2.0)
+
+
 def test_totals_add_up_and_keep_their_parts():
     parts = [Certificate(3.0, 2.0), Certificate(5.0, 4.5)]
     total = Certificate.total(parts)

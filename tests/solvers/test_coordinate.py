@@ -176,3 +176,22 @@ def test_rows_elsewhere_are_refused_by_name():
     problem = Problem(Elsewhere(), Hinge([1, -1], [1.0, 1.0]))
     with pytest.raises(TypeError, match="'acf' needs rows in memory, not Elsewhere"):
         CoordinateDescent("acf").solve(problem, None, Monitor(1e-3, 10))
+
+
+@pytest.mark.parametrize("seed", [51, 112, 239, 336, 436, 478, 512])
+def test_a_free_intercept_is_not_held_by_the_few_rows_left(seed):
+    """Rows shrunk away come back when the intercept moves past them; these seeds need it."""
+    rng = np.random.default_rng(seed)
+    n, d = rng.integers(2, 26), rng.integers(1, 7)
+    X = rng.standard_normal((n, d)) * rng.choice([0.1, 1.0])
+    X[rng.random((n, d)) < rng.choice([0, 0.5, 0.9])] = 0.0
+    if rng.random() < 0.5:
+        X[n // 2 :] = X[: n - n // 2]
+    y = np.where(rng.random(n) < 0.5, 1, -1)
+    y[:2] = 1, -1
+    cost = rng.choice([0.01, 1.0]) * rng.integers(0, 4, n)
+    cost[:2] = np.maximum(cost[:2], 0.01)
+    problem = Problem(as_rows(X), Hinge(y, cost), Intercept.FREE)
+    state, monitor = solve(problem, "dcd", max_iter=2000)
+    assert monitor.status == "converged"
+    assert certify_state(problem, state).relative_gap <= 1e-3
