@@ -96,7 +96,7 @@ class UniformSchedule(_Schedule):
 class AdaptiveSchedule(_Schedule):
     """Rows in proportion to preferences, which adapt to what visits have gained.
 
-    Blocks of neighbours are not for it: they cost it up to five times the visits.
+    Blocks of neighbours are not for it: they cost it several times the visits.
     """
 
     def __init__(self, rows, n_rows, seed, block):
