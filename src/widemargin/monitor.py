@@ -28,6 +28,11 @@ class Record:
     active_rows: int  # rows of the last pass
     phases: dict[str, float] = field(default_factory=dict)  # seconds spent, by phase
 
+    @property
+    def relative_gap(self) -> float:
+        """The gap as a fraction of the primal value."""
+        return Certificate(self.primal, self.dual).relative_gap
+
 
 class Interruption:
     """A flag that Ctrl-C raises while `watching`; a second Ctrl-C interrupts as usual."""

@@ -43,7 +43,7 @@ class ProgressLine:
 
     def show(self, record):
         """Show one gap check."""
-        relative = record.gap / record.primal if record.primal > 0 else 0.0
+        relative = record.relative_gap
         with self.lock:
             self.solved += relative <= self.tol
             text = (

@@ -72,6 +72,19 @@ def test_single_precision_is_given_up_where_it_blurs_the_dual():
     np.testing.assert_array_equal(descent.w, problem.rows.combine(descent.alpha * y))
 
 
+def test_balancing_is_not_taken_for_rounding():
+    X, y = text_like()
+    X.data -= X.data.mean()  # rows with nothing in common, so that they are not centred
+    problem = Problem(as_rows(X), Hinge(y, np.full(len(y), 1.0)), Intercept.FREE)
+    descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), "acf", seed=0)
+    for _ in range(3):
+        descent._check()
+        descent._pass()
+    assert abs(descent.alpha @ y) > 1e-3
+    descent._check()
+    assert descent.w.dtype == np.float32
+
+
 def test_tight_tolerances_start_in_double_precision():
     X, y = text_like()
     problem = Problem(as_rows(X), Hinge(y, np.full(len(y), 1.0)), Intercept.NONE)

@@ -32,7 +32,7 @@ class GapLevels:
 
     def on_check(self, record, state) -> bool:
         """Report the levels that this check has newly reached; return whether to stop."""
-        relative = record.gap / record.primal if record.primal > 0 else 0.0
+        relative = record.relative_gap
         tol = self.estimator.tol
         progress = math.log(max(relative, tol)) / math.log(tol) if tol < 1 else 1.0
         level = min(LEVELS, int(LEVELS * max(0.0, progress)))

@@ -79,7 +79,7 @@ def uniform_pass(
     # Sums are kept in local variables: in arrays each visit would wait for the last store.
     fixed, z, k = offset[0], offset[1], offset[2]
     leans = lean.shape[0] > 0
-    largest, smallest, total = tally[LARGEST], tally[SMALLEST], tally[GAIN]
+    largest, smallest = tally[LARGEST], tally[SMALLEST]
     for t in range(begin, end):
         if t + _LOOK_AHEAD < end:
             row_prefetch(rows, order[t + _LOOK_AHEAD])
@@ -88,7 +88,7 @@ def uniform_pass(
         leaning = lean[i] if leans else 0.0
         margin = sign * (row_dot(rows, i, w) + fixed + z * (k - leaning))
         before = alpha[i]
-        gradient, upper, after, gain, gap = _step(
+        gradient, upper, after, _, gap = _step(
             margin, before, cost[i], norms[i] + k - 2.0 * leaning, squared
         )
         seen_gap[i] = gap
@@ -98,7 +98,6 @@ def uniform_pass(
             row_add(rows, i, change, w)
             z += change
             fixed -= change * leaning
-        total += gain
         violation = gradient
         if before == 0.0 and gradient >= 0.0:
             if gradient > too_large:
@@ -113,7 +112,7 @@ def uniform_pass(
         largest = max(largest, violation)
         smallest = min(smallest, violation)
     offset[0], offset[1] = fixed, z
-    tally[LARGEST], tally[SMALLEST], tally[GAIN] = largest, smallest, total
+    tally[LARGEST], tally[SMALLEST] = largest, smallest
     return kept
 
 

@@ -8,8 +8,8 @@ that only the first process ever pays for compilation.
 import numba
 from numba.core.registry import cpu_target
 
-# Numba sets up its types and functions when the first kernel is called, half a second of
-# Python. Done here it is part of the import, and the first fit is as fast as the next.
+# Numba sets up its types and functions when the first kernel is called, some fifth of a
+# second of Python. Done here it is part of the import, and the first fit is as fast as the next.
 cpu_target.target_context.refresh()
 
 # Not ``fastmath=True``: that would let the compiler assume there are no infinities, and
@@ -17,16 +17,11 @@ cpu_target.target_context.refresh()
 REORDERING_MATH = frozenset({"reassoc", "contract", "arcp", "nsz"})
 
 
-def kernel(function=None, *, fastmath=REORDERING_MATH, inline="never"):
+def kernel(function=None, *, fastmath=REORDERING_MATH):
     """Compile `function` lazily, once per signature, with widemargin's flags."""
     if function is None:
-        return lambda f: kernel(f, fastmath=fastmath, inline=inline)
-    options = {
-        "nogil": True,
-        "error_model": "numpy",
-        "fastmath": set(fastmath),
-        "inline": inline,
-    }
+        return lambda f: kernel(f, fastmath=fastmath)
+    options = {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath)}
     try:
         return numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no directory can be written: compile in every process instead

@@ -4,7 +4,7 @@ A kernel gets rows as a tuple of arrays, and the tuple's length names the layout
 
 - ``(values,)``: dense, values (n, d) in C order;
 - ``(values, indices, indptr)``: CSR; indices and indptr viewed as *unsigned* integers,
-  since signed ones carry a wrap-around test that keeps loops from vectorising.
+  since signed ones carry a wrap-around test in every access.
 
 `row_dot`, `row_add`, `row_prefetch` are resolved by layout when a kernel is compiled.
 """

@@ -183,22 +183,29 @@ class _Descent:
 
     def _dual_estimate(self):
         """Return the dual value at the current point, up to rounding and imbalance."""
-        w = self.w.astype(np.float64, copy=False)
+        w = self._coefficients()
         penalty = 0.5 * float(w @ w)
         if self.problem.intercept is Intercept.PENALIZED:
             penalty += 0.5 * float(self.offset[1]) ** 2  # B = 1
         return self.problem.risk.dual_sum(self.alpha) - penalty
 
+    def _coefficients(self):
+        """Return a copy of the model's w: what kernels track, less z times the mean."""
+        w = self.w.astype(np.float64)
+        if self.mean is not None:
+            w -= self.offset[1] * self.mean
+        return w
+
     def _check(self):
         """Certify the current point, put the exact w in place, remember the best."""
         problem, monitor = self.problem, self.monitor
         with monitor.phase("checks"):
-            w = self.w.astype(np.float64)
-            if self.mean is not None:
-                w -= self.offset[1] * self.mean  # of rows less their mean
+            w = self._coefficients()
             scores = problem.rows.scores(w) if w.any() else np.zeros(problem.rows.n_rows)
             offset = self._best_offset(scores)
             primal = primal_value(problem, w, offset, scores)
+            if self.w.dtype == np.float32:
+                self._give_up_single_precision_if_blurred(w, scores, primal)
             if problem.intercept is Intercept.FREE:
                 _balance(self.alpha, scores + offset, problem.risk)
             dual, coef = dual_value(problem, self.alpha)
@@ -228,14 +235,18 @@ class _Descent:
             return self.problem.risk.best_offset(scores)
         return float(self.offset[1] * self.constant)
 
+    def _give_up_single_precision_if_blurred(self, w, scores, primal):
+        """Go on in double precision if the w tracked differs too much from that of alpha.
+
+        (alpha y).(X w) is w.w but for that difference, and blurs the dual value as much.
+        """
+        blur = abs(float(w @ w) - float((self.alpha * self.problem.risk.y) @ scores))
+        if blur > _BLUR_ALLOWED * self.monitor.tol * min(primal, self.best_primal):
+            self.w = self.w.astype(np.float64)
+
     def _resume_from(self, coef, scores):
         """Put the exact numbers of a check in place of those tracked in passing."""
         risk = self.problem.risk
-        if self.w.dtype == np.float32:
-            w = self.w.astype(np.float64)
-            blur = 0.5 * abs(float(w @ w) - float(coef @ coef))
-            if blur > _BLUR_ALLOWED * self.monitor.tol * self.best_primal:
-                self.w = w
         self.w[:] = coef
         self.offset[1] = float(self.alpha @ risk.y)
         offset = self.offset[0] + self.constant * self.offset[1]

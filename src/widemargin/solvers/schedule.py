@@ -20,8 +20,7 @@ _OFFSET = 8
 class _Schedule:
     """Kernel calls of bounded length over an order of visits, and the tally they fill."""
 
-    def __init__(self, rows, n_rows, seed):
-        self.n_rows = n_rows
+    def __init__(self, rows, seed):
         self.rows = rows  # (m,) uint32: the rows that count
         self.order = rows.copy()
         # xorshift64 must not start at zero.
@@ -32,7 +31,6 @@ class _Schedule:
     def calls(self, count, rows_per_call):
         """Yield (begin, end) of kernel calls over order[:count]."""
         self.last_count = count
-        self.tally[kernels.GAIN] = 0.0
         for begin in range(0, count, rows_per_call):
             yield begin, min(begin + rows_per_call, count)
 
@@ -44,7 +42,7 @@ class UniformSchedule(_Schedule):
     """
 
     def __init__(self, rows, n_rows, seed, block):
-        super().__init__(rows, n_rows, seed)
+        super().__init__(rows, seed)
         self.block = block
         self._start_with(rows)
 
@@ -100,13 +98,11 @@ class AdaptiveSchedule(_Schedule):
     """
 
     def __init__(self, rows, n_rows, seed, block):
-        super().__init__(rows, n_rows, seed)
+        super().__init__(rows, seed)
         self.preference = np.zeros(n_rows)
         self.preference[rows] = 1.0
         # Credits start spread out, so that rows of equal preference do not come in step.
         self.credit = np.random.default_rng(seed).random(n_rows)
-        self.order = np.empty(max(1, rows.size), dtype=np.uint32)
-        self.order[: rows.size] = rows
 
     def activate(self, wanted):
         """Do nothing: no row is ever left out."""
@@ -122,6 +118,7 @@ class AdaptiveSchedule(_Schedule):
             least = _SMALLEST_PASS * m
             count = kernels.adaptive_order(self.preference, self.credit, least, self.order)
         kernels.shuffle(self.order, 0, count, self.generator)
+        tally[kernels.GAIN] = 0.0
         visits = 0
         for begin, end in self.calls(count, rows_per_call):
             kernels.adaptive_pass(
