@@ -27,7 +27,7 @@ INTERCEPTS = {
 
 
 def fit(X, y, sample_weight=None, **parameters):
-    """Fit, not forever (kernels may have to be compiled first), and check that the certificate is honest."""
+    """Fit (not forever; kernels may compile first), and check that the certificate is honest."""
     parameters = {"random_state": 0, "max_time": 30.0, **parameters}
     model = LinearSVC(**parameters).fit(X, y, sample_weight)
     assert np.isfinite(model.coef_).all()
