@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from widemargin.data import as_rows
 from widemargin.problem import Intercept, Problem
-from widemargin.risk import Hinge, SquaredHinge
+from widemargin.risk import CrammerSinger, Hinge, SquaredHinge
 
 
 @st.composite
@@ -27,3 +27,14 @@ def problems(draw, scales=(0.1, 1.0, 10.0), costs=(0.01, 1.0, 100.0)):
     risk = draw(st.sampled_from([Hinge, SquaredHinge]))
     rows = as_rows(sp.csr_matrix(X) if draw(st.booleans()) else X)
     return Problem(rows, risk(y, cost), draw(st.sampled_from(Intercept)))
+
+
+@st.composite
+def multiclass_problems(draw, scales=(0.1, 1.0, 10.0), costs=(0.01, 1.0, 100.0)):
+    """As `problems`, for several classes, some of which may have no row."""
+    binary = draw(problems(scales, costs))
+    n_classes = draw(st.integers(2, 5))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    y = rng.integers(0, n_classes, binary.rows.n_rows)
+    y[0], y[1] = 0, 1
+    return Problem(binary.rows, CrammerSinger(y, binary.risk.cost, n_classes), binary.intercept)

@@ -78,44 +78,31 @@ class Certificate:
         return f"objective {self.primal:.6g}, {self.bound_in_words()}"
 
 
-def primal_value(problem: Problem, coef, offset: float, scores=None) -> float:
+def primal_value(problem: Problem, coef, offset, scores=None) -> float:
     """Return P(coef, offset); `scores` = X coef saves a pass where it is known."""
     if scores is None:
         scores = problem.rows.scores(coef)
-    penalty = 0.5 * float(coef @ coef)
+    penalty = 0.5 * float(np.vdot(coef, coef))
     if problem.intercept is Intercept.PENALIZED:
-        penalty += 0.5 * offset * offset
+        penalty += 0.5 * float(np.vdot(offset, offset))
     return penalty + problem.risk.value(scores + offset)
 
 
 def dual_value(problem: Problem, dual) -> tuple[float, np.ndarray]:
-    """Return D at the nearest feasible point to `dual`, and X^T A there.
+    """Return D at a feasible point near `dual`, and X^T A there.
 
     Parameters
     ----------
-    dual : ndarray of shape (n,)
-        alpha_i; A_i = alpha_i y_i.
+    dual : ndarray of shape (n,) or (n, k)
+        alpha of a State.
     """
     risk = problem.risk
-    A = risk.feasible(dual * risk.y)
-    if problem.intercept is Intercept.FREE:
-        A = _balanced(A)
+    A = risk.feasible(risk.signed(dual), balanced=problem.intercept is Intercept.FREE)
     coef = problem.rows.combine(A)
-    penalty = 0.5 * float(coef @ coef)
+    penalty = 0.5 * float(np.vdot(coef, coef))
     if problem.intercept is Intercept.PENALIZED:
-        penalty += 0.5 * float(A.sum()) ** 2
+        penalty += 0.5 * float(np.sum(A.sum(axis=0) ** 2))
     return risk.dual(A) - penalty, coef
-
-
-def _balanced(A):
-    """Return A with sum zero, by scaling down the side that weighs more."""
-    positive = A > 0.0
-    above, below = A[positive].sum(), -A[~positive].sum()
-    if above > below:
-        return np.where(positive, A * (below / above), A)
-    if below > above:
-        return np.where(positive, A, A * (above / below))
-    return A
 
 
 def certify_state(problem: Problem, state: State) -> Certificate:

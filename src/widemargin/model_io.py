@@ -185,6 +185,8 @@ def write_liblinear(model, path: str | os.PathLike) -> None:
         "hinge": "L2R_L1LOSS_SVC_DUAL",
         "squared_hinge": "L2R_L2LOSS_SVC_DUAL",
     }[model.loss]
+    if model.multi_class == "crammer_singer" and len(labels) > 2:
+        solver_type = "MCSVM_CS"
     header = (
         f"solver_type {solver_type}\n"
         f"nr_class {len(labels)}\n"

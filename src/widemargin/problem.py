@@ -6,7 +6,7 @@ from enum import Enum
 import numpy as np
 
 from widemargin.data.rows import Rows
-from widemargin.risk import MarginRisk
+from widemargin.risk import Risk
 
 
 class Intercept(Enum):
@@ -22,7 +22,7 @@ class Problem:
     """min over w, b of  1/2 |w|^2 (+ 1/2 b^2 if penalised) + risk(X w + b)."""
 
     rows: Rows
-    risk: MarginRisk
+    risk: Risk
     intercept: Intercept = Intercept.FREE
 
 
@@ -32,17 +32,22 @@ class State:
 
     Attributes
     ----------
-    coef : ndarray of shape (d,)
-    offset : float
+    coef : ndarray of shape (d,) or (d, k)
+    offset : float or ndarray of shape (k,)
         The intercept b.
-    dual : ndarray of shape (n,)
-        alpha_i >= 0, one per row; the risk's dual variables are alpha_i y_i.
+    dual : ndarray of shape (n,) or (n, k)
+        alpha >= 0; `risk.signed(alpha)` are the dual variables A.
     """
 
     coef: np.ndarray
-    offset: float
+    offset: float | np.ndarray
     dual: np.ndarray
 
     @classmethod
     def zero(cls, problem: Problem) -> "State":
-        return cls(np.zeros(problem.rows.n_features), 0.0, np.zeros(problem.rows.n_rows))
+        outputs = problem.risk.outputs
+        return cls(
+            np.zeros((problem.rows.n_features, *outputs)),
+            np.zeros(outputs) if outputs else 0.0,
+            np.zeros((problem.rows.n_rows, *outputs)),
+        )

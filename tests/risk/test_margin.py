@@ -33,10 +33,17 @@ def test_value_is_the_sum_of_losses(kind):
 @given(seed=st.integers(0, 10**6))
 def test_slope_supports_the_risk_from_below(kind, seed):
     risk, S, rng = random_risk(kind, seed)
-    value, slope = risk.value_and_slope(S)
-    assert value == pytest.approx(risk.value(S))
+    cut = risk.cut(S)
+    assert cut.value == pytest.approx(risk.value(S))
+    assert cut.slope @ S + cut.constant == pytest.approx(cut.value, abs=1e-9)
+    assert cut.active == np.count_nonzero(risk.y * S < 1.0)
     other = S + rng.standard_normal(S.size)
-    assert risk.value(other) >= value + slope @ (other - S) - 1e-9
+    assert risk.value(other) >= cut.slope @ other + cut.constant - 1e-9
+    np.testing.assert_allclose(risk.unpack(cut.code), cut.slope)
+    mixed = risk.merge(cut.code, 0.25, risk.cut(other).code, 0.75)
+    np.testing.assert_allclose(
+        risk.unpack(mixed), 0.25 * cut.slope + 0.75 * risk.cut(other).slope, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("kind", RISKS)
@@ -46,8 +53,8 @@ def test_dual_is_the_conjugate(kind, seed):
     risk, S, rng = random_risk(kind, seed)
     A = risk.feasible(rng.standard_normal(S.size) * risk.cost)
     assert risk.dual(A) <= risk.value(S) + A @ S + 1e-9
-    value, slope = risk.value_and_slope(S)
-    assert risk.dual(-slope) == pytest.approx(value - slope @ S, abs=1e-9)
+    cut = risk.cut(S)
+    assert risk.dual(-cut.slope) == pytest.approx(cut.constant, abs=1e-9)
 
 
 @pytest.mark.parametrize("kind", RISKS)
@@ -86,3 +93,30 @@ def test_gap_shares_are_the_gap_row_by_row(kind, seed):
     shares = risk.gap_shares(X @ w, A * risk.y)
     assert np.all(shares >= -1e-12)
     assert shares.sum() == pytest.approx(risk.value(X @ w) + w @ w - risk.dual(A))
+
+
+@pytest.mark.parametrize("kind", RISKS)
+@given(seed=st.integers(0, 10**6))
+def test_the_line_is_the_risk_along_it(kind, seed):
+    risk, S, rng = random_risk(kind, seed)
+    D = rng.standard_normal(S.size)
+    steps = np.array([0.0, 0.3, 2.0])
+    sums = risk.line(S, D).evaluate(steps)
+    h = 1e-6
+    for j, step in enumerate(steps):
+        assert sums.values[j] == pytest.approx(risk.value(S + step * D), abs=1e-12)
+        slope = (risk.value(S + (step + h) * D) - risk.value(S + (step - h) * D)) / (2 * h)
+        assert sums.slopes[j] == pytest.approx(slope, abs=1e-5)
+    some = np.array([0, 3, 4])
+    part = risk.line(S, D).take(some).evaluate(steps)
+    expected = kind(risk.y[some], risk.cost[some]).value(S[some] + 0.3 * D[some])
+    assert part.values[1] == pytest.approx(expected, abs=1e-12)
+    np.testing.assert_array_equal(part.pieces, sums.pieces[:, some])
+
+
+@given(seed=st.integers(0, 10**6))
+def test_balanced_dual_variables_sum_to_zero(seed):
+    risk, S, rng = random_risk(Hinge, seed)
+    A = risk.feasible(rng.standard_normal(S.size), balanced=True)
+    assert A.sum() == pytest.approx(0.0, abs=1e-12)
+    assert risk.dual(A) > -np.inf

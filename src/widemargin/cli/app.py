@@ -46,6 +46,7 @@ def train(
     out: options.Out,
     C: options.Cost = 1.0,
     loss: options.Loss = options.LossName.squared_hinge,
+    multi_class: options.MultiClass = options.MultiClassName.ovr,
     solver: options.Solver = options.SolverName.auto,
     tol: options.Tol = 1e-3,
     max_iter: options.MaxIter = 10_000,
@@ -91,6 +92,7 @@ def train(
     model = LinearSVC(
         C=C,
         loss=loss.value,
+        multi_class=multi_class.value,
         solver=solver.value,
         tol=tol,
         fit_intercept=not no_intercept,

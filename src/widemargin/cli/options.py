@@ -20,6 +20,18 @@ class SolverName(StrEnum):
     auto = "auto"
     dcd = "dcd"
     acf = "acf"
+    cpa = "cpa"
+    ocas = "ocas"
+    gca = "gca"
+    gca2 = "gca2"
+    tca = "tca"
+
+
+class MultiClassName(StrEnum):
+    """How more than two classes are told apart."""
+
+    ovr = "ovr"
+    crammer_singer = "crammer_singer"
 
 
 class ClassWeightName(StrEnum):
@@ -80,6 +92,10 @@ Cost = Annotated[
     ),
 ]
 Loss = Annotated[LossName, typer.Option(help="How a row inside or beyond its margin counts.")]
+MultiClass = Annotated[
+    MultiClassName,
+    typer.Option(help="One class against the rest, or all in one problem (with the hinge loss)."),
+]
 Solver = Annotated[SolverName, typer.Option(help="auto chooses by the shape of the data and C.")]
 Tol = Annotated[
     float,

@@ -59,9 +59,10 @@ def report(model, X, data: str, read_seconds: float, fit_seconds: float) -> dict
 def in_words(report: dict[str, Any], model) -> dict[str, str]:
     """Say the same in a few lines."""
     size = shape_in_words(report["rows"], report["features"], len(report["classes"]))
+    loss = "crammer_singer" if model.multi_class == "crammer_singer" else model.loss
     return {
         "data": f"{size}, read in {report['read_seconds']:.2f} s",
-        "training": f"{model.loss} loss, C = {model.C:g}, solver {model.solver_}, "
+        "training": f"{loss} loss, C = {model.C:g}, solver {model.solver_}, "
         f"{count(model.n_iter_, 'pass')}, {report['fit_seconds']:.2f} s",
         "result": str(model.certificate_),
     }

@@ -4,6 +4,7 @@ from functools import cached_property
 
 import numpy as np
 
+from widemargin import threads
 from widemargin.kernels import rows as kernels
 
 # Entries one kernel call may touch: about a twentieth of a second, so that Python gets to
@@ -19,25 +20,36 @@ class RowsInMemory:
     n_features: int
     dtype: np.dtype
 
+    #: whether kernels take W (d, k) transposed, as rows of their own
+    transposes: bool
+
     def scores(self, W):
         W = np.asarray(W, dtype=np.float64)
-        if W.ndim == 2:
-            return np.stack([self.scores(column) for column in W.T], axis=1)
-        S = np.empty(self.n_rows)
-        W = np.ascontiguousarray(W)
-        for begin, end in self.ranges():
-            kernels.scores(self.arrays, W, begin, end, S)
+        S = np.empty((self.n_rows, *W.shape[1:]), order="F")
+        kernel = kernels.scores if W.ndim == 1 else kernels.scores_many
+        W = np.ascontiguousarray(W.T if self.transposes else W)
+
+        def share(begin, end):
+            for low, high in self.ranges(begin, end):
+                kernel(self.arrays, W, low, high, S)
+
+        threads.run(share, threads.shares(self.n_rows, self.n_entries))
         return S
 
     def combine(self, G):
-        G = np.asarray(G, dtype=np.float64)
-        if G.ndim == 2:
-            return np.stack([self.combine(column) for column in G.T], axis=1)
-        W = np.zeros(self.n_features)
-        G = np.ascontiguousarray(G)
-        for begin, end in self.ranges():
-            kernels.combine(self.arrays, G, begin, end, W)
-        return W
+        G = np.asfortranarray(G, dtype=np.float64)
+        kernel = kernels.combine if G.ndim == 1 else kernels.combine_many
+        shape = (self.n_features, *G.shape[1:])
+
+        def share(begin, end):
+            W = np.zeros(shape[::-1] if self.transposes else shape)
+            for low, high in self.ranges(begin, end):
+                kernel(self.arrays, G, low, high, W)
+            return W
+
+        parts = threads.run(share, threads.shares(self.n_rows, self.n_entries))
+        W = sum(parts[1:], start=parts[0])
+        return np.ascontiguousarray(W.T) if self.transposes else W
 
     def squared_norms(self):
         return self._squared_norms
@@ -45,16 +57,15 @@ class RowsInMemory:
     @cached_property
     def _squared_norms(self):
         norms = np.empty(self.n_rows)
-        for begin, end in self.ranges():
+        for begin, end in self.ranges(0, self.n_rows):
             kernels.squared_norms(self.arrays, begin, end, norms)
         norms.flags.writeable = False  # shared by all who ask
         return norms
 
-    def ranges(self):
-        """Yield (begin, end) over all rows, each of at most about ENTRIES_PER_CALL entries."""
-        step = self.rows_per_call
-        for begin in range(0, self.n_rows, step):
-            yield begin, min(begin + step, self.n_rows)
+    def ranges(self, begin, end):
+        """Yield (low, high) from begin to end, each of about ENTRIES_PER_CALL entries at most."""
+        for low in range(begin, end, self.rows_per_call):
+            yield low, min(low + self.rows_per_call, end)
 
     @property
     def n_entries(self):
@@ -68,6 +79,8 @@ class RowsInMemory:
 
 class DenseRows(RowsInMemory):
     """A dense (n, d) array, C-ordered float32 or float64."""
+
+    transposes = True
 
     def __init__(self, X):
         X = np.asarray(X)
@@ -85,6 +98,8 @@ class DenseRows(RowsInMemory):
 
 class CsrRows(RowsInMemory):
     """A SciPy sparse matrix in canonical CSR form, float32 or float64."""
+
+    transposes = False
 
     def __init__(self, X):
         X = X.tocsr()

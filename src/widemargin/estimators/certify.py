@@ -5,9 +5,8 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from widemargin.certificate import Certificate, certify_state
 from widemargin.data import as_rows
-from widemargin.estimators.problems import OneVsRest
+from widemargin.estimators.problems import make_problems
 from widemargin.estimators.validation import check_matrix, check_weights
-from widemargin.problem import State
 
 
 def certify(model, X, y, sample_weight=None) -> Certificate:
@@ -27,7 +26,7 @@ def certify(model, X, y, sample_weight=None) -> Certificate:
     Returns
     -------
     Certificate
-        With one part per class where there are more than two.
+        With one part per problem where several were solved: one class against the rest.
     """
     check_is_fitted(model)
     X = check_matrix(model, X, reset=False)
@@ -44,15 +43,7 @@ def certify(model, X, y, sample_weight=None) -> Certificate:
         row = int(np.argmin(known))
         raise ValueError(f"row {row} has label {y[row]!r}, which the model does not know")
     codes = np.searchsorted(model.classes_, y)
-    problems = OneVsRest(model, as_rows(X), model.classes_, codes, check_weights(sample_weight, X))
-    return Certificate.total(
-        certify_state(
-            problems[j],
-            State(
-                coef=np.asarray(model.coef_[j], dtype=np.float64),
-                offset=float(model.intercept_[j]),
-                dual=model.dual_variables_[[j]].toarray()[0],
-            ),
-        )
-        for j in range(len(problems))
-    )
+    weights = check_weights(sample_weight, X)
+    problems = make_problems(model, as_rows(X), model.classes_, codes, weights)
+    states = problems.states(model.coef_, model.intercept_, model.dual_variables_)
+    return Certificate.total(certify_state(problems[j], state) for j, state in enumerate(states))

@@ -15,10 +15,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin import threads
 from widemargin.certificate import Certificate
 from widemargin.data import as_rows
 from widemargin.estimators.callbacks import LEVELS, GapLevels
-from widemargin.estimators.problems import LOSSES, OneVsRest
+from widemargin.estimators.problems import LOSSES, MULTI_CLASS, make_problems
 from widemargin.estimators.validation import (
     check_choice,
     check_count,
@@ -43,7 +44,10 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
         1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i (w.x_i + b))^p      p = 1 or 2
 
-    and one such problem per class, against all others, where there are more.
+    and one such problem per class, against all others, where there are more; or, with
+    ``multi_class="crammer_singer"``, one problem for all k classes together,
+
+        1/2 sum_j |w_j|^2 + C sum_i weight_i max_j ([j != y_i] + s_ij - s_iy),   s = W x + b
 
     Parameters
     ----------
@@ -51,11 +55,14 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Weight of the losses, summed over rows; larger means less regularisation.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         "hinge" is the loss of ``sklearn.svm.SVC``; "squared_hinge" (p = 2) is the default
-        of ``sklearn.svm.LinearSVC``.
-    multi_class : {"ovr"}, default="ovr"
-        One class against the rest.
-    solver : {"auto", "dcd", "acf"}, default="auto"
+        of ``sklearn.svm.LinearSVC``. Of no meaning to "crammer_singer", as in scikit-learn.
+    multi_class : {"ovr", "crammer_singer"}, default="ovr"
+        One class against the rest, or all classes in one problem. With two classes the latter
+        is the hinge loss at 2 C, and is solved as such.
+    solver : {"auto", "dcd", "acf", "cpa", "ocas", "gca", "gca2", "tca"}, default="auto"
         "dcd" is LIBLINEAR's dual coordinate descent; "acf" visits rows as often as it pays.
+        The others are cutting planes: "cpa" is SVM-perf's method, "ocas" adds an exact line
+        search, and "gca", "gca2" and "tca" approximate ones.
     tol : float, default=1e-3
         Stop when the relative duality gap, (primal - dual) / primal, is proved to be at
         most this: at most that fraction of the objective could still be saved.
@@ -66,14 +73,15 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     class_weight : dict, "balanced" or None, default=None
         Multiplies the weight of every row of a class.
     max_iter : int, default=10000
-        Passes over the rows, per class.
+        Passes over the rows, per class; iterations of cutting planes.
     max_time : float or None, default=None
         Seconds for the whole fit.
     warm_start : bool, default=False
         Start from the last fit's dual variables, if the number of rows and the classes are
         the same.
     n_jobs : int or None, default=None
-        Threads; classes are trained side by side. None means 1, -1 all processors.
+        Threads; classes are trained side by side, and cutting planes split the rows among
+        threads that are left. None means 1, -1 all processors.
     random_state : int, RandomState instance or None, default=None
         Of the order in which rows are visited.
     verbose : int, default=0
@@ -87,7 +95,8 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     dual_variables_ : CSR array of shape (1, n_samples) or (n_classes, n_samples)
         What proves the lower bound; see `widemargin.certify`.
     certificate_ : Certificate
-        Primal and dual value and their gap; ``certificate_.parts`` has one per class.
+        Primal and dual value and their gap; ``certificate_.parts`` has one per class where
+        each had a problem of its own.
     history_ : list of Record
         One per gap check: time, iteration, primal, dual, gap, rows visited, time by phase.
     solver_ : str
@@ -95,7 +104,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     status_ : {"converged", "max_iter", "max_time", "interrupted", "callback"}
         Why training stopped; "converged" only if every class did.
     n_iter_ : int
-        Passes over the rows, the most that any class took.
+        Passes over the rows or iterations, the most that any class took.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
@@ -174,7 +183,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             )
         classes, codes = np.unique(y, return_inverse=True)
         weights = check_weights(sample_weight, X)
-        problems = OneVsRest(self, as_rows(X), classes, codes, weights)
+        problems = make_problems(self, as_rows(X), classes, codes, weights)
         starts = _warm_starts(previous, classes, problems)
         self.classes_ = classes
         data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
@@ -186,7 +195,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _check_parameters(self):
         check_positive("C", self.C)
         check_choice("loss", self.loss, tuple(LOSSES))
-        check_choice("multi_class", self.multi_class, ("ovr",))
+        check_choice("multi_class", self.multi_class, MULTI_CLASS)
         check_choice("solver", self.solver, auto.SOLVERS)
         check_positive("tol", self.tol)
         check_count("max_iter", self.max_iter)
@@ -206,11 +215,8 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _take_results(self, fit):
         states, monitors = fit.states, fit.monitors
-        self.coef_ = np.stack([state.coef for state in states])
-        self.intercept_ = np.array([state.offset for state in states])
-        self.dual_variables_ = scipy.sparse.csr_array(
-            scipy.sparse.vstack([scipy.sparse.csr_array(state.dual[None]) for state in states])
-        )
+        self.coef_, self.intercept_ = fit.problems.planes(states)
+        self.dual_variables_ = fit.problems.dual(states)
         self.certificate_ = Certificate.total(monitor.certificate for monitor in monitors)
         self.history_ = [record for monitor in monitors for record in monitor.history]
         self.solver_ = fit.solver
@@ -257,6 +263,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         twin = SklearnLinearSVC(
             C=self.C,
             loss=self.loss,
+            multi_class=self.multi_class,
             dual=True,
             fit_intercept=self.fit_intercept,
             class_weight=self.class_weight,
@@ -279,10 +286,7 @@ def _warm_starts(previous, classes, problems):
             and dual.shape[1] == rows.n_rows
             and coef.shape[1] == rows.n_features
         ):
-            return [
-                State(coef[j].copy(), float(intercept[j]), dual[[j]].toarray()[0])
-                for j in range(len(problems))
-            ]
+            return problems.states(coef, intercept, dual)
     return [None] * len(problems)
 
 
@@ -295,7 +299,9 @@ class _Fit:
         self.solver = estimator.solver
         if self.solver == "auto":
             self.solver = auto.choose(problems.rows, problems.cost)
-        self.n_threads = min(effective_n_jobs(estimator.n_jobs), len(problems))
+        n_jobs = effective_n_jobs(estimator.n_jobs)
+        self.n_threads = min(n_jobs, len(problems))
+        self.n_row_threads = n_jobs // self.n_threads if auto.splits_rows(self.solver) else 1
         random = check_random_state(estimator.random_state)
         self.seeds = random.randint(np.iinfo(np.int32).max, size=len(problems))
         self.interruption = Interruption()
@@ -353,9 +359,10 @@ class _Fit:
             problem=index,
             started=self.started,
         )
-        solver = auto.make(self.solver, int(self.seeds[index]))
+        solver = auto.make(self.solver, problem.risk, int(self.seeds[index]))
         start = self.starts[index] or State.zero(problem)
-        self.states[index] = solver.solve(problem, start, monitor)
+        with threads.lent(self.n_row_threads):
+            self.states[index] = solver.solve(problem, start, monitor)
         self.unsolved -= 1
         if levels is not None:
             levels.end(self.states[index])
@@ -373,7 +380,5 @@ class _Fit:
             (running or {}).get(j) or self.states[j] or State.zero(self.problems[j])
             for j in range(len(self.problems))
         ]
-        return {
-            "coef_": np.stack([state.coef for state in states]),
-            "intercept_": np.array([state.offset for state in states]),
-        }
+        coef, intercept = self.problems.planes(states)
+        return {"coef_": coef, "intercept_": intercept}

@@ -1,36 +1,47 @@
-"""From labels and weights to binary problems: what fitting and certifying share."""
+"""From labels and weights to training problems, and back: what fitting and certifying share."""
 
 import math
 from numbers import Real
 
 import numpy as np
+import scipy.sparse
 from sklearn.utils.class_weight import compute_class_weight
 
 from widemargin.data import Rows
-from widemargin.problem import Intercept, Problem
-from widemargin.risk import Hinge, SquaredHinge
+from widemargin.problem import Intercept, Problem, State
+from widemargin.risk import CrammerSinger, Hinge, SquaredHinge
 
 LOSSES = {"hinge": Hinge, "squared_hinge": SquaredHinge}
+MULTI_CLASS = ("ovr", "crammer_singer")
 
 
-class OneVsRest:
-    """The binary problems of a classifier: one for two classes, else one per class.
+def make_problems(model, rows: Rows, classes, codes, weights) -> "ProblemSet":
+    """Return the problems whose solutions make the classifier that `model` describes.
 
     Parameters
     ----------
-    model : estimator with C, loss, class_weight, fit_intercept, penalized_intercept
+    model : LinearSVC
     rows : Rows of shape (n, d)
     classes : ndarray of shape (k,)
     codes : ndarray of shape (n,)
         Position of each row's label in `classes`.
     weights : ndarray of shape (n,) or None
     """
+    if model.multi_class == "crammer_singer" and len(classes) > 2:
+        return AllTogether(model, rows, classes, codes, weights)
+    return OneVsRest(model, rows, classes, codes, weights)
+
+
+class ProblemSet:
+    """Problems over the same rows, and the classifier's arrays that their states make.
+
+    The arrays are coef (m, d), intercept (m,) and dual, CSR (m, n), with m = 1 for two
+    classes and one row per class otherwise.
+    """
 
     def __init__(self, model, rows: Rows, classes, codes, weights):
         self.rows, self.codes = rows, codes
-        # Of two classes the second one is the positive one, as in scikit-learn.
-        self.positives = [1] if len(classes) == 2 else list(range(len(classes)))
-        self.risk = LOSSES[model.loss]
+        self.n_classes = len(classes)
         self.cost = _row_costs(model, classes, codes, weights)
         self.intercept = Intercept.NONE
         if model.fit_intercept:
@@ -38,12 +49,23 @@ class OneVsRest:
             self.intercept = Intercept.PENALIZED if penalized else Intercept.FREE
         self._check_classes(classes)
 
-    def __len__(self):
-        return len(self.positives)
+    def __len__(self) -> int:
+        raise NotImplementedError
 
     def __getitem__(self, index: int) -> Problem:
-        y = np.where(self.codes == self.positives[index], np.int8(1), np.int8(-1))
-        return Problem(self.rows, self.risk(y, self.cost), self.intercept)
+        raise NotImplementedError
+
+    def states(self, coef, intercept, dual) -> list[State]:
+        """Return the problems' states that make these arrays."""
+        raise NotImplementedError
+
+    def planes(self, states) -> tuple[np.ndarray, np.ndarray]:
+        """Return coef and intercept of the problems' states."""
+        raise NotImplementedError
+
+    def dual(self, states) -> scipy.sparse.csr_array:
+        """Return the dual variables of the problems' states."""
+        raise NotImplementedError
 
     def _check_classes(self, classes):
         """Raise ValueError unless two classes are left once rows of no weight are gone."""
@@ -54,6 +76,63 @@ class OneVsRest:
                 "a classifier needs rows of at least 2 classes, but the data (rows of weight "
                 f"zero not counted) contains only one class: {only}"
             )
+
+
+class OneVsRest(ProblemSet):
+    """One two-class problem for two classes, else one per class, against all others."""
+
+    def __init__(self, model, rows: Rows, classes, codes, weights):
+        super().__init__(model, rows, classes, codes, weights)
+        # Of two classes the second one is the positive one, as in scikit-learn.
+        self.positives = [1] if len(classes) == 2 else list(range(len(classes)))
+        self.risk = LOSSES[model.loss]
+        if model.multi_class == "crammer_singer":
+            # w = w_2 - w_1 of two classes solves the hinge problem at twice the cost.
+            self.risk = Hinge
+            self.cost = 2.0 * self.cost
+
+    def __len__(self):
+        return len(self.positives)
+
+    def __getitem__(self, index: int) -> Problem:
+        y = np.where(self.codes == self.positives[index], np.int8(1), np.int8(-1))
+        return Problem(self.rows, self.risk(y, self.cost), self.intercept)
+
+    def states(self, coef, intercept, dual):
+        return [
+            State(coef[j].astype(np.float64), float(intercept[j]), dual[[j]].toarray()[0])
+            for j in range(len(self))
+        ]
+
+    def planes(self, states):
+        return np.stack([s.coef for s in states]), np.array([s.offset for s in states])
+
+    def dual(self, states):
+        parts = [scipy.sparse.csr_array(state.dual[None]) for state in states]
+        return scipy.sparse.csr_array(scipy.sparse.vstack(parts))
+
+
+class AllTogether(ProblemSet):
+    """One problem for all classes: that of Crammer and Singer."""
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index: int) -> Problem:
+        risk = CrammerSinger(self.codes, self.cost, self.n_classes)
+        return Problem(self.rows, risk, self.intercept)
+
+    def states(self, coef, intercept, dual):
+        coef = np.ascontiguousarray(coef.T, dtype=np.float64)
+        return [State(coef, np.array(intercept, dtype=np.float64), dual.toarray().T)]
+
+    def planes(self, states):
+        (state,) = states
+        return np.ascontiguousarray(state.coef.T), np.array(state.offset)
+
+    def dual(self, states):
+        (state,) = states
+        return scipy.sparse.csr_array(state.dual.T)
 
 
 def _row_costs(model, classes, codes, weights):

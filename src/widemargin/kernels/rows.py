@@ -172,6 +172,47 @@ def combine(rows, g, begin, end, out):
 
 
 @kernel
+def scores_many(rows, W, begin, end, out):
+    """out[i] = x_i . W for begin <= i < end; W is (k, d) for dense rows, (d, k) for CSR."""
+    if len(rows) == 1:
+        for i in range(begin, end):
+            for j in range(W.shape[0]):
+                out[i, j] = row_dot(rows, i, W[j])
+    else:
+        values, indices, indptr = rows
+        total = np.empty(W.shape[1])
+        for i in range(begin, end):
+            total[:] = 0.0
+            for k in range(indptr[i], indptr[i + 1]):
+                w = W[indices[k]]
+                for j in range(W.shape[1]):
+                    total[j] += values[k] * w[j]
+            for j in range(W.shape[1]):
+                out[i, j] = total[j]
+
+
+@kernel
+def combine_many(rows, G, begin, end, out):
+    """out += sum of x_i G[i] over begin <= i < end; out as W of `scores_many`.
+
+    Most of G is zero: that of a multi-class loss has two entries a row.
+    """
+    if len(rows) == 1:
+        for i in range(begin, end):
+            for j in range(G.shape[1]):
+                if G[i, j] != 0.0:
+                    row_add(rows, i, G[i, j], out[j])
+    else:
+        values, indices, indptr = rows
+        for i in range(begin, end):
+            for j in range(G.shape[1]):
+                g = G[i, j]
+                if g != 0.0:
+                    for k in range(indptr[i], indptr[i + 1]):
+                        out[indices[k], j] += g * values[k]
+
+
+@kernel
 def squared_norms(rows, begin, end, out):
     """out[i] = |x_i|^2 for begin <= i < end, in float64."""
     if len(rows) == 1:

@@ -10,12 +10,16 @@ With dual variables A (n,) written as A_i = alpha_i y_i, the dual -r*(-A) is
 and minus infinity elsewhere. Both are exact, in float64.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 import numpy as np
 
+from widemargin import threads
+from widemargin.kernels import risk as kernels
+from widemargin.risk.base import Cut, LineSums, Risk
 
-class MarginRisk(ABC):
+
+class MarginRisk(Risk):
     """A sum of margin losses over rows.
 
     Parameters
@@ -27,16 +31,53 @@ class MarginRisk(ABC):
         zero counts for nothing, as if it were not there.
     """
 
-    #: whether the loss is squared; with `y` and `cost` all that coordinate kernels need.
+    outputs = ()
+    #: whether the loss is squared; with `y` and `cost` all that kernels need.
     squared: bool
 
     def __init__(self, y, cost):
         self.y = np.asarray(y, dtype=np.int8)
         self.cost = np.asarray(cost, dtype=np.float64)
 
-    def feasible(self, A):
-        """Return the nearest dual variables that satisfy the dual's constraints."""
-        return np.clip(A * self.y, 0.0, self._upper()) * self.y
+    def signed(self, alpha):
+        return alpha * self.y
+
+    unsigned = signed
+
+    def feasible(self, A, balanced=False):
+        A = np.clip(A * self.y, 0.0, self._upper()) * self.y
+        return _balanced(A) if balanced else A
+
+    def cut(self, S):
+        slope = np.empty(S.shape)
+
+        def share(begin, end):
+            part = slice(begin, end)
+            return kernels.margin_cut(
+                self.y[part], self.cost[part], self.squared, S[part], slope[part]
+            )
+
+        sums = threads.run(share, threads.shares(S.size, 4 * S.size))
+        value, constant, active = np.sum(sums, axis=0)
+        return Cut(float(value), slope, float(constant), self._pack(slope), int(active))
+
+    def line(self, S, D):
+        slack, rate = np.empty(S.shape), np.empty(S.shape)
+
+        def share(begin, end):
+            part = slice(begin, end)
+            kernels.margin_line_rows(
+                self.y[part],
+                self.cost[part],
+                self.squared,
+                S[part],
+                D[part],
+                slack[part],
+                rate[part],
+            )
+
+        threads.run(share, threads.shares(S.size, 4 * S.size))
+        return MarginLine(slack, rate, self.squared)
 
     def gap_shares(self, S, alpha):
         """Return each row's share of the duality gap, (n,), where w = sum_i alpha_i y_i x_i.
@@ -55,20 +96,16 @@ class MarginRisk(ABC):
         return float(self._dual_terms(alpha).sum())
 
     @abstractmethod
-    def value_and_slope(self, S):
-        """Return r(S) and one subgradient of it there, (n,)."""
-
-    @abstractmethod
-    def dual(self, A):
-        """Return -r*(-A)."""
-
-    @abstractmethod
     def best_offset(self, S):
         """Return the b that minimises r(S + b)."""
 
     @abstractmethod
     def _upper(self):
         """Return the upper bounds of alpha, (n,)."""
+
+    @abstractmethod
+    def _pack(self, slope):
+        """Return the code of a slope that `cut` found."""
 
     @abstractmethod
     def _losses(self, S):
@@ -108,9 +145,14 @@ class Hinge(MarginRisk):
     def _dual_terms(self, alpha):
         return alpha
 
-    def value_and_slope(self, S):
-        slack = self._slack(S)
-        return float(self.cost @ slack), np.where(slack > 0.0, -self.cost * self.y, 0.0)
+    def _pack(self, slope):
+        return np.packbits(slope != 0.0)  # a bit per row: whether it has a loss
+
+    def unpack(self, code):
+        if code.dtype != np.uint8:
+            return code
+        lossy = np.unpackbits(code, count=self.y.size).astype(bool)
+        return np.where(lossy, -self.cost * self.y, 0.0)
 
     def dual(self, A):
         alpha = A * self.y
@@ -146,9 +188,11 @@ class SquaredHinge(MarginRisk):
         cost = np.where(self.cost > 0.0, self.cost, 1.0)
         return alpha - alpha * (alpha / (4.0 * cost))  # alpha^2 alone might underflow
 
-    def value_and_slope(self, S):
-        slack = self._slack(S)
-        return float(self.cost @ slack**2), -2.0 * self.cost * self.y * slack
+    def _pack(self, slope):
+        return slope
+
+    def unpack(self, code):
+        return code
 
     def dual(self, A):
         alpha = A * self.y
@@ -171,3 +215,40 @@ class SquaredHinge(MarginRisk):
         if weight[piece] <= 1e-12 * cost.sum():  # no row is active: every b here is best
             return float(points[min(piece, points.size - 1)])
         return float(moment[piece] / weight[piece])
+
+
+class MarginLine:
+    """sum_i max(0, slack_i + step * rate_i)^p, p = 1 or 2, as a function of the step."""
+
+    def __init__(self, slack, rate, squared):
+        self.slack, self.rate, self.squared = slack, rate, squared
+
+    def evaluate(self, steps):
+        steps = np.asarray(steps, dtype=np.float64)
+        pieces = np.empty((steps.size, self.slack.size), dtype=np.uint8)
+
+        def share(begin, end):
+            sums = np.zeros((steps.size, 3))
+            part = slice(begin, end)
+            kernels.margin_line(
+                self.slack[part], self.rate[part], self.squared, steps, sums, pieces[:, part]
+            )
+            return sums
+
+        n = self.slack.size
+        sums = np.sum(threads.run(share, threads.shares(n, 2 * n * steps.size)), axis=0)
+        return LineSums(*sums.T, pieces)
+
+    def take(self, index):
+        return MarginLine(self.slack[index], self.rate[index], self.squared)
+
+
+def _balanced(A):
+    """Return A with sum zero, by scaling down the side that weighs more."""
+    positive = A > 0.0
+    above, below = A[positive].sum(), -A[~positive].sum()
+    if above > below:
+        return np.where(positive, A * (below / above), A)
+    if below > above:
+        return np.where(positive, A, A * (above / below))
+    return A

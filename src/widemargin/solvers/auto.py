@@ -3,10 +3,11 @@
 import numpy as np
 
 from widemargin.data import Rows
-from widemargin.solvers.coordinate import CoordinateDescent
+from widemargin.risk import CrammerSinger, Risk
 
 #: what `solver=` accepts
-SOLVERS = ("auto", "dcd", "acf")
+CUTTING_PLANES = ("cpa", "ocas", "gca", "gca2", "tca")
+SOLVERS = ("auto", "dcd", "acf", *CUTTING_PLANES)
 
 # Mean cost over mean first step, above which adaptive frequencies pay. An unbounded first step
 # has length 1 / |x|^2; where costs are below it most support vectors end at their bounds,
@@ -25,6 +26,22 @@ def choose(rows: Rows, cost: np.ndarray) -> str:
     return "acf" if stretch > _ADAPTIVE_PAYS else "dcd"
 
 
-def make(name: str, seed: int) -> CoordinateDescent:
-    """Return the solver called `name`."""
+def make(name: str, risk: Risk, seed: int):
+    """Return the solver called `name` for problems with this risk."""
+    # Imported when needed: most fits need one of the three.
+    if name in CUTTING_PLANES:
+        from widemargin.solvers.cutting_plane import CuttingPlanes
+
+        return CuttingPlanes(name)
+    if isinstance(risk, CrammerSinger):
+        from widemargin.solvers.multiclass_coordinate import MulticlassDescent
+
+        return MulticlassDescent(schedule=name, seed=seed)
+    from widemargin.solvers.coordinate import CoordinateDescent
+
     return CoordinateDescent(schedule=name, seed=seed)
+
+
+def splits_rows(name: str) -> bool:
+    """Return whether the solver called `name` can use several threads on one problem."""
+    return name in CUTTING_PLANES

@@ -1,0 +1,89 @@
+"""What every risk can do: values, cuts, lines, and its dual. None ever sees the rows."""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+
+class Cut(NamedTuple):
+    """A plane under the risk:  r(T) >= <slope, T> + constant  for all scores T."""
+
+    value: float  # r at the scores where the plane was taken, and touches
+    slope: np.ndarray  # shaped as the scores
+    constant: float  # -r*(slope)
+    code: np.ndarray  # the slope, packed
+    active: int  # rows that have a loss there
+
+
+class LineSums(NamedTuple):
+    """The risk at p steps along a line, and which piece of its loss each row is on."""
+
+    values: np.ndarray  # (p,)
+    slopes: np.ndarray  # (p,) one subgradient each
+    curvatures: np.ndarray  # (p,) second derivative of the pieces
+    pieces: np.ndarray  # (p, n) small integers; equal at two steps: equal between them
+
+
+class Line(Protocol):
+    """The risk along  S + step * D,  as a sum over rows of piecewise smooth convex functions."""
+
+    def evaluate(self, steps) -> LineSums:
+        """Return values and slopes at all `steps`, in one pass over the rows."""
+
+    def take(self, index) -> "Line":
+        """Return the part of the sum that the rows `index` make."""
+
+
+class Risk(ABC):
+    """A convex function of the scores, never negative.
+
+    Attributes
+    ----------
+    outputs : tuple of int
+        Shape of one row's scores: () or (k,).
+    cost : ndarray of shape (n,)
+        Weight of each row's loss.
+    """
+
+    outputs: tuple[int, ...]
+    cost: np.ndarray
+
+    @abstractmethod
+    def value(self, S) -> float:
+        """Return r(S)."""
+
+    @abstractmethod
+    def cut(self, S) -> Cut:
+        """Return a plane under r that touches it at S."""
+
+    @abstractmethod
+    def line(self, S, D) -> Line:
+        """Return r along S + step * D."""
+
+    @abstractmethod
+    def dual(self, A) -> float:
+        """Return -r*(-A)."""
+
+    @abstractmethod
+    def feasible(self, A, balanced=False):
+        """Return dual variables near A that satisfy the dual's constraints.
+
+        Among them, if `balanced`, that of a free intercept: sum_i A_i = 0.
+        """
+
+    @abstractmethod
+    def signed(self, alpha):
+        """Return A for the non-negative dual variables alpha that a State carries."""
+
+    @abstractmethod
+    def unsigned(self, A):
+        """Return alpha for feasible A."""
+
+    @abstractmethod
+    def unpack(self, code):
+        """Return the slope that was packed into `code`."""
+
+    def merge(self, code, weight, other, other_weight):
+        """Return the code of a weighted sum of two slopes: the sum itself, unpacked."""
+        return weight * self.unpack(code) + other_weight * self.unpack(other)

@@ -1,0 +1,143 @@
+"""Planes under the risk, and the reduced problem they make.
+
+Problem
+    min over w, b   1/2 |w|^2 + max_j (a_j.w + e_j.b + c_j)
+Dual
+    max over z      c.z - 1/2 |sum_j z_j a_j|^2
+    with            z_j >= 0,  sum_j z_j = 1,  sum_j z_j e_j = 0,   w = -sum_j z_j a_j
+
+Plane j comes from a slope G_j of the risk: a_j = X^T G_j, e_j = sum_i G_ij, and c_j = -r*(G_j)
+is the highest it can be. The risk is never negative, so plane 0 is zero. Whatever z is, the
+dual variables -sum_j z_j G_j prove the dual's value to anyone who knows r*: that is how the
+certificate is rebuilt, and why packed slopes are kept.
+
+Joachims 2006, Algorithm 1 (OP 4 and its dual); Franc & Sonnenburg 2008, equations (3), (6).
+"""
+
+import numpy as np
+
+from widemargin.kernels.bundle import ascend
+
+# Planes out of use for this many iterations are dropped: they hardly ever come back.
+_IDLE_ITERATIONS = 20
+# All planes together take at most this many bytes, but there may always be a few.
+_BYTES = 1 << 30
+_FEWEST = 16
+_MOST = 1000
+# Of the reduced dual's value, as a share of its linear term.
+_ROUNDING = 1e-12
+
+
+class Bundle:
+    """At most `capacity` planes, their Gram matrix, and the reduced dual's solution.
+
+    Memory: capacity * size * 8 bytes for the planes (at most 1 GiB, or 16 planes), one packed
+    slope each, and capacity^2 * 8 bytes for their Gram matrix.
+
+    Parameters
+    ----------
+    size : int
+        Length of a_j.
+    n_free : int
+        Length of e_j: unpenalised variables.
+    merge : callable(code, weight, code, weight) -> code
+        Packs the weighted sum of two slopes.
+    """
+
+    def __init__(self, size: int, n_free: int, merge):
+        self.capacity = int(np.clip(_BYTES // (8 * max(1, size)), _FEWEST, _MOST))
+        self.merge = merge
+        self.count = 1
+        self.value = 0.0  # of the reduced dual: a lower bound on every objective
+        self.a = np.zeros((1, size))
+        self.e = np.zeros((1, n_free))
+        self.c = np.zeros(1)
+        self.gram = np.zeros((1, 1))
+        self.z = np.ones(1)
+        self.nu = np.zeros(1 + n_free)  # multipliers of the solution: its height, and -b
+        self.idle = np.zeros(1)  # iterations since z_j was last positive
+        self.codes: list = [None]
+
+    def _make_room(self):
+        """Double the room for planes, up to the capacity."""
+        room = min(max(32, 2 * self.count), self.capacity)
+        for name in ("a", "e", "c", "z", "idle"):
+            old = getattr(self, name)
+            new = np.empty((room, *old.shape[1:]))
+            new[: self.count] = old
+            setattr(self, name, new)
+        gram = np.empty((room, room))
+        gram[: self.count, : self.count] = self.gram
+        self.gram = gram
+
+    @property
+    def used(self):
+        """The planes with a share in the solution, plane 0 apart."""
+        return 1 + np.flatnonzero(self.z[1 : self.count] > 0.0)
+
+    def add(self, a, e, c, code):
+        """Add the plane a.w + e.b + c; `code` is its packed slope."""
+        if self.count == self.capacity:
+            self._merge_two()
+        elif self.count == len(self.c):
+            self._make_room()
+        j = self.count
+        self.a[j], self.e[j], self.c[j] = a, e, c
+        self.z[j] = self.idle[j] = 0.0
+        self.gram[: j + 1, j] = self.gram[j, : j + 1] = self.a[: j + 1] @ self.a[j]
+        self.codes.append(code)
+        self.count += 1
+
+    def solve(self, tolerance: float):
+        """Solve the reduced dual to `tolerance` in value; return (w, b) of the solution."""
+        m = self.count
+        z, gram = self.z[:m], self.gram[:m, :m]
+        trial, nu = z.copy(), self.nu.copy()
+        ascend(gram, self.c[:m], self.e[:m], trial, nu, tolerance)
+        trial /= trial.sum()
+        height = float(self.c[:m] @ trial)
+        value = height - 0.5 * float(trial @ (gram @ trial))
+        if value >= self.value - _ROUNDING * height:
+            z[:], self.nu, self.value = trial, nu, max(value, self.value)
+        self._drop_idle()
+        m = self.count
+        return -(self.z[:m] @ self.a[:m]), -self.nu[1:]
+
+    def _drop_idle(self):
+        self.idle[: self.count] += 1
+        self.idle[self.used] = 0
+        self.idle[0] = 0
+        for j in np.flatnonzero(self.idle[: self.count] > _IDLE_ITERATIONS)[::-1]:
+            self._remove(j)
+
+    def _remove(self, j):
+        """Put the last plane in place of plane j."""
+        last = self.count - 1
+        for array in (self.a, self.e, self.c, self.z, self.idle):
+            array[j] = array[last]
+        self.gram[j, : self.count] = self.gram[last, : self.count]
+        self.gram[: self.count, j] = self.gram[: self.count, last]
+        self.gram[j, j] = self.gram[last, last]
+        self.codes[j] = self.codes[last]
+        self.codes.pop()
+        self.count = last
+
+    def _merge_two(self):
+        """Make one plane of the two that matter least: their mean, by weight.
+
+        The solution stays where it is, and so does the bound.
+        """
+        i, j = 1 + np.argsort(self.z[1 : self.count], kind="stable")[:2]
+        total = self.z[i] + self.z[j]
+        p = self.z[i] / total if total > 0.0 else 0.0
+        for array in (self.a, self.e, self.c):
+            array[i] = p * array[i] + (1.0 - p) * array[j]
+        self.codes[i] = self.merge(self.codes[i], p, self.codes[j], 1.0 - p)
+        self.z[i], self.idle[i] = total, 0.0
+        m = self.count
+        self.gram[:m, i] = self.gram[i, :m] = self.a[:m] @ self.a[i]
+        self._remove(j)
+
+    def slopes(self):
+        """Return [(weight, code)] of the planes in use."""
+        return [(float(self.z[j]), self.codes[j]) for j in self.used]

@@ -1,0 +1,248 @@
+"""Where to stop on the way from the best point to the reduced problem's solution.
+
+    f(step) = 1/2 a step^2 + b step + c + r(S + step D)
+
+The first three terms are the penalty, the last one is the risk's `Line`. f is convex.
+
+exact        The minimum over step >= 0. Franc & Sonnenburg 2008, section 3.1, and Arnosti 2010,
+             section II, sort all breakpoints of f, n or n (k - 1) of them. Here the minimum is
+             bracketed; rows that are on the same piece at both ends are so in between and are
+             summed up once; the rest is looked at again at several steps, among them the one
+             where the two ends' tangents cross. Few rows survive a round, so all of it costs
+             about as much as f at five steps, without a sort, and ends exactly.
+grid         Arnosti's GCA, Algorithm 1: three grids, each finer by beta around the last's best.
+TruncatedGrid
+             GCA2, Algorithm 2: walks a grid downhill; how coarse it starts depends on how much
+             steps have changed lately.
+ThreePoint   TCA, Algorithm 3: a window of three points, moved or narrowed.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from widemargin.risk import Line
+
+
+class Penalty(NamedTuple):
+    """1/2 a step^2 + b step + c."""
+
+    a: float
+    b: float
+    c: float
+
+    def at(self, step):
+        """Return its value."""
+        return (0.5 * self.a * step + self.b) * step + self.c
+
+
+class Point(NamedTuple):
+    """f at a step, and the piece it is on: value + slope t + 1/2 curvature t^2 nearby."""
+
+    step: float
+    value: float
+    slope: float
+    curvature: float
+
+    def piece(self, step):
+        """Return the piece's value at another step."""
+        t = step - self.step
+        return self.value + (self.slope + 0.5 * self.curvature * t) * t
+
+    @property
+    def bottom(self):
+        """The step at which the piece is lowest."""
+        return self.step - self.slope / self.curvature
+
+    def less(self, other: "Point"):
+        """Return the difference of two pieces given at the same step."""
+        return Point(
+            self.step,
+            self.value - other.value,
+            self.slope - other.slope,
+            self.curvature - other.curvature,
+        )
+
+    def plus(self, other: "Point"):
+        """Return the sum of two pieces, at the other's step."""
+        return Point(
+            other.step,
+            self.piece(other.step) + other.value,
+            self.slope + self.curvature * (other.step - self.step) + other.slope,
+            self.curvature + other.curvature,
+        )
+
+
+# --- the exact search -------------------------------------------------------------------
+
+# Rounds after which rounding is all there is to find.
+_ROUNDS = 60
+# Steps evaluated in a round at most; and rows times steps, as a share of all rows.
+_STEPS, _SHARE = 32, 0.25
+# What is left to gain, as a share of f, below which rounding decides.
+_ROUNDING = 1e-14
+
+
+def exact(penalty: Penalty, line: Line, guess: float) -> tuple[float, float]:
+    """Return the step >= 0 that minimises f, and f there; `guess` is about how long it may be."""
+    if not penalty.a > 0.0:
+        return 0.0, penalty.c + float(line.evaluate([0.0]).values[0])  # nowhere to go
+    rest = Point(0.0, penalty.c, penalty.b, penalty.a)  # the sum of all that is not in doubt
+    steps = np.unique([0.0, 0.5 * guess, 2.0 * guess, 1.0])
+    sums = line.evaluate(steps)
+    points = [rest.plus(_point(sums, j, step)) for j, step in enumerate(steps)]
+    if points[0].slope >= 0.0:
+        return 0.0, points[0].value
+    while points[-1].slope < 0.0:  # ends, since the penalty grows without bound
+        steps = np.array([1.0, 4.0]) * points[-1].step
+        sums = line.evaluate(steps)
+        points = [rest.plus(_point(sums, j, step)) for j, step in enumerate(steps)]
+    n_rows = sums.pieces.shape[1]
+    for _ in range(_ROUNDS):
+        rising = [j for j, point in enumerate(points) if point.slope >= 0.0]
+        high = max(1, rising[0] if rising else len(points) - 1)  # both but for rounding
+        left, right = points[high - 1], points[high]
+        in_doubt = np.flatnonzero(sums.pieces[high - 1] != sums.pieces[high])
+        if in_doubt.size == 0:
+            step = min(left.bottom, right.step)
+            return step, left.piece(step)
+        trial, promised = _promising(left, right)
+        best = min(points, key=lambda point: point.value)
+        if best.value - promised <= _ROUNDING * abs(best.value):
+            return best.step, best.value
+        line = line.take(in_doubt)
+        count = int(np.clip(_SHARE * n_rows / in_doubt.size, 1, _STEPS))
+        steps = np.linspace(left.step, right.step, count + 2)
+        steps = np.unique(np.clip(np.append(steps, trial), left.step, right.step))
+        sums = line.evaluate(steps)
+        rest = left.less(_point(sums, 0, left.step))
+        points = [rest.plus(_point(sums, j, step)) for j, step in enumerate(steps)]
+    return best.step, best.value
+
+
+def _point(sums, j, step):
+    return Point(step, float(sums.values[j]), float(sums.slopes[j]), float(sums.curvatures[j]))
+
+
+def _promising(left, right):
+    """Return a step in the bracket where the minimum is likely, and a lower bound on f there.
+
+    Where the curvatures are equal (hinge losses) f is above both pieces: the lowest point of
+    their maximum. Else f is above its tangents only, and Newton's step from the flatter end is
+    better than the point where those cross.
+    """
+    if left.curvature == right.curvature:
+        # The pieces differ by a linear function and cross once.
+        tilt = right.slope - right.curvature * (right.step - left.step) - left.slope
+        crossing = right.step
+        if tilt > 0.0:
+            crossing = left.step + (left.value - right.piece(left.step)) / tilt
+        step = min(max(crossing, right.bottom, left.step), left.bottom, right.step)
+        return step, max(left.piece(step), right.piece(step))
+    flatter = left if -left.slope < right.slope else right
+    width = right.step - left.step
+    crossing = (left.value - right.value + right.slope * width) / (right.slope - left.slope)
+    return flatter.bottom, left.value + left.slope * crossing
+
+
+# --- Arnosti's searches -----------------------------------------------------------------
+
+_BETA = 0.2  # refinement of one grid over the last
+_WINDOW = 0.02  # gamma: the width at which the three-point search is content
+# GCA2 leaves its thresholds open. The first grid begins 1 before the last step, the second one
+# beta / 2: where steps change less than half of that they are not needed.
+_FIRST_GRID, _SECOND_GRID = 0.5, 0.1
+# Uncertainty halves when a step is near the last one and doubles when it is not.
+_CHANGE = 2.0
+_LARGEST = 1.0
+
+
+def grid(penalty: Penalty, line: Line) -> tuple[float, float]:
+    """Return the best step of three grids, from 0 to 2 and twice around the best, and f there."""
+    best, lowest = 1.0, np.inf
+    begin, end, spacing = 0.0, 2.0, _BETA
+    for _ in range(3):
+        steps = np.arange(begin, end, spacing)
+        values = penalty.at(steps) + line.evaluate(steps).values
+        if values.min() < lowest:
+            best, lowest = float(steps[values.argmin()]), float(values.min())
+        begin, end, spacing = best - 0.5 * spacing, best + 0.5 * spacing, _BETA * spacing
+    return best, lowest
+
+
+class TruncatedGrid:
+    """GCA2's search; remembers the last step and how uncertain it is."""
+
+    def __init__(self):
+        self.last, self.uncertainty = 0.0, 1.0
+
+    def __call__(self, penalty: Penalty, line: Line) -> tuple[float, float]:
+        f = _Remembered(penalty, line)
+        step = self.last
+        if self.uncertainty >= _FIRST_GRID:
+            step = _downhill(f, step - 1.0, _BETA)
+        if self.uncertainty >= _SECOND_GRID:
+            step = _downhill(f, step - 0.5 * _BETA, _BETA**2)
+        step = _downhill(f, step - 0.5 * _BETA**2, _BETA**3)
+        self.uncertainty = _next_uncertainty(self.uncertainty, step - self.last)
+        self.last = step
+        return step, f(step)
+
+
+def _downhill(f, step, spacing):
+    """Walk from `step`, in whichever direction goes down, for as long as it does; not below 0.
+
+    The paper walks to the right only, and would stay where it started if that is too far.
+    """
+    step = max(0.0, step)
+    if f(step + spacing) < f(step):
+        while f(step + spacing) < f(step):
+            step += spacing
+    else:
+        while step > 0.0 and f(max(0.0, step - spacing)) <= f(step):
+            step = max(0.0, step - spacing)
+    return step
+
+
+class ThreePoint:
+    """TCA's search; remembers the last step and how uncertain it is."""
+
+    def __init__(self):
+        self.last, self.uncertainty = 0.0, 1.0
+
+    def __call__(self, penalty: Penalty, line: Line) -> tuple[float, float]:
+        f = _Remembered(penalty, line)
+        low, middle, high = (self.last + t * self.uncertainty for t in (-1.0, 0.0, 1.0))
+        while high - low > _WINDOW:
+            if f(low) < f(middle):
+                low, middle, high = 2.0 * low - middle, low, middle
+            elif f(high) < f(middle):
+                low, middle, high = middle, high, 2.0 * high - middle
+            else:
+                near, far = (f(middle) / f(low)) ** 2, (f(middle) / f(high)) ** 2
+                low = (middle + near * low) / (1.0 + near)
+                high = (middle + far * high) / (1.0 + far)
+        middle = max(0.0, middle)  # f is lowest at 0 if it is lowest to the left of it
+        self.uncertainty = _next_uncertainty(self.uncertainty, middle - self.last)
+        self.last = middle
+        return middle, f(middle)
+
+
+def _next_uncertainty(uncertainty, change):
+    """Return what h(x) = x / 2 makes of it; never less than what the window is wide."""
+    if abs(change) <= 0.5 * uncertainty:
+        return max(uncertainty / _CHANGE, _WINDOW)
+    return min(uncertainty * _CHANGE, _LARGEST)
+
+
+class _Remembered:
+    """f at single steps, each evaluated once."""
+
+    def __init__(self, penalty, line):
+        self.penalty, self.line, self.known = penalty, line, {}
+
+    def __call__(self, step):
+        if step not in self.known:
+            value = self.penalty.at(step) + self.line.evaluate([step]).values[0]
+            self.known[step] = float(value)
+        return self.known[step]

@@ -1,0 +1,52 @@
+"""Threads over row ranges.
+
+Kernels are single-threaded and release the interpreter's lock; whoever owns threads lends
+them to the code below with ``with threads.lent(n):``, and every sum or product over rows that
+runs inside splits its rows among them. The split depends on n alone, so the same n gives the
+same bits.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import pairwise
+
+# Below this much work (numbers touched) in all, handing it to a thread costs more than it saves.
+_WORTH_A_THREAD = 1 << 17
+
+_lent: ContextVar[tuple[int, ThreadPoolExecutor | None]] = ContextVar("lent", default=(1, None))
+
+
+@contextmanager
+def lent(n_threads: int) -> Iterator[None]:
+    """Let work over rows inside use `n_threads` threads."""
+    if n_threads <= 1:
+        token = _lent.set((1, None))
+        try:
+            yield
+        finally:
+            _lent.reset(token)
+        return
+    with ThreadPoolExecutor(n_threads) as pool:
+        token = _lent.set((n_threads, pool))
+        try:
+            yield
+        finally:
+            _lent.reset(token)
+
+
+def shares(n_rows: int, work: int) -> list[tuple[int, int]]:
+    """Return the (begin, end) that each thread should take; one share if work is little."""
+    count = min(_lent.get()[0], max(1, work // _WORTH_A_THREAD), max(1, n_rows))
+    cuts = [n_rows * j // count for j in range(count + 1)]
+    return list(pairwise(cuts))
+
+
+def run(task: Callable, arguments: list) -> list:
+    """Return [task(*a) for a in arguments], side by side where threads were lent."""
+    pool = _lent.get()[1]
+    if pool is None or len(arguments) < 2:
+        return [task(*a) for a in arguments]
+    rest = [pool.submit(task, *a) for a in arguments[1:]]
+    return [task(*arguments[0])] + [future.result() for future in rest]

@@ -1,0 +1,225 @@
+import numpy as np
+import pytest
+from exact import optimum
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import multiclass_problems, problems
+
+from widemargin import threads
+from widemargin.certificate import certify_state
+from widemargin.data import as_rows
+from widemargin.monitor import Monitor
+from widemargin.problem import Intercept, Problem, State
+from widemargin.risk import CrammerSinger, Hinge, SquaredHinge
+from widemargin.solvers.auto import CUTTING_PLANES as METHODS
+from widemargin.solvers.coordinate import CoordinateDescent
+from widemargin.solvers.cutting_plane import CuttingPlanes
+
+
+def noisy(n=2000, d=20, seed=0, classes=2):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    scores = X @ rng.standard_normal((d, classes)) + rng.standard_normal((n, classes))
+    return X, scores.argmax(axis=1)
+
+
+def binary(intercept=Intercept.FREE, risk=Hinge, cost=0.1, **shape):
+    X, codes = noisy(**shape)
+    return Problem(as_rows(X), risk(2 * codes - 1, np.full(len(codes), cost)), intercept)
+
+
+def multiclass(intercept=Intercept.FREE, cost=0.1, classes=4, **shape):
+    X, codes = noisy(classes=classes, **shape)
+    risk = CrammerSinger(codes, np.full(len(codes), cost), classes)
+    return Problem(as_rows(X), risk, intercept)
+
+
+def solve(problem, method="ocas", tol=1e-3, state=None, smallest_step=0.02, **limits):
+    limits.setdefault("max_iter", 3000)
+    monitor = Monitor(tol=tol, **limits)
+    solver = CuttingPlanes(method, smallest_step)
+    return solver.solve(problem, state or State.zero(problem), monitor), monitor
+
+
+@settings(deadline=None, max_examples=100)
+@given(problem=problems(), method=st.sampled_from(METHODS))
+def test_a_solved_problem_is_certified_at_the_exact_optimum(problem, method):
+    state, monitor = solve(problem, method, tol=1e-4, max_iter=20_000)
+    assert monitor.status == "converged"
+    certificate = certify_state(problem, state)
+    assert certificate.relative_gap <= 1.01e-4
+    best = optimum(
+        problem.rows.matrix,
+        problem.risk.y,
+        problem.risk.cost,
+        squared=problem.risk.squared,
+        intercept=problem.intercept,
+    )
+    slip = 1e-7 * max(1.0, abs(best))
+    assert certificate.dual - slip <= best <= certificate.primal + slip
+
+
+@settings(deadline=None, max_examples=60)
+@given(problem=problems() | multiclass_problems(), smallest_step=st.sampled_from([0.0, 0.02]))
+def test_ocas_never_loses_what_it_has(problem, smallest_step):
+    """Its best objective never rises and its lower bound never falls."""
+    _, monitor = solve(problem, "ocas", tol=1e-6, smallest_step=smallest_step, max_iter=300)
+    primal = np.array([record.primal for record in monitor.history])
+    dual = np.array([record.dual for record in monitor.history])
+    # The last record is recomputed from scratch, and may differ in the last places.
+    assert np.all(np.diff(primal) <= 1e-9 * primal[:-1])
+    assert np.all(np.diff(dual) >= -1e-9 * primal[:-1])
+    assert np.all(dual <= primal * (1 + 1e-9))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("intercept", Intercept)
+@pytest.mark.parametrize("make", [binary, multiclass])
+def test_every_method_gets_there(method, intercept, make):
+    problem = make(intercept)
+    state, monitor = solve(problem, method)
+    assert monitor.status == "converged"
+    certificate = certify_state(problem, state)
+    assert certificate.relative_gap <= 1e-3
+    assert certificate.primal == pytest.approx(monitor.certificate.primal, rel=1e-12)
+    assert certificate.dual == pytest.approx(monitor.certificate.dual, rel=1e-12)
+    phases = {"scores", "planes", "reduced problem", "certificate"}
+    if method != "cpa":
+        phases.add("line search")
+    assert monitor.history[-1].phases.keys() == phases
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_squared_hinge_agrees_with_coordinate_descent(method):
+    problem = binary(risk=SquaredHinge)
+    state, _ = solve(problem, method, tol=1e-5)
+    other = CoordinateDescent("dcd").solve(problem, State.zero(problem), Monitor(1e-5, 10_000))
+    certificate = certify_state(problem, state)
+    assert certificate.primal == pytest.approx(certify_state(problem, other).primal, rel=2e-5)
+
+
+def test_an_exact_step_saves_iterations_at_large_cost():
+    problem = binary(Intercept.NONE, cost=10.0)
+    iterations = {method: solve(problem, method)[1].iteration for method in ("cpa", "ocas")}
+    assert iterations["cpa"] > 4 * iterations["ocas"]
+
+
+def test_one_product_each_way_per_iteration():
+    problem = binary()
+    passes = {"scores": 0, "combine": 0}
+
+    class Counted:
+        n_rows, n_features = problem.rows.n_rows, problem.rows.n_features
+        dtype = problem.rows.dtype
+
+        def scores(self, W):
+            passes["scores"] += 1
+            return problem.rows.scores(W)
+
+        def combine(self, G):
+            passes["combine"] += 1
+            return problem.rows.combine(G)
+
+    counted = Problem(Counted(), problem.risk, problem.intercept)
+    _, monitor = solve(counted)
+    # At the start the scores of zero and two planes, at the end the certificate.
+    assert passes["scores"] == monitor.iteration + 2
+    assert passes["combine"] == monitor.iteration + 3
+
+
+def test_threads_split_the_rows_and_change_nothing():
+    problem = multiclass(n=30_000, d=5)
+    alone, _ = solve(problem)
+    with threads.lent(3):
+        assert len(threads.shares(30_000, 1 << 30)) == 3
+        together, _ = solve(problem)
+        again, _ = solve(problem)
+    np.testing.assert_array_equal(together.coef, again.coef)
+    np.testing.assert_allclose(together.coef, alone.coef, atol=1e-6)
+    assert certify_state(problem, together).relative_gap <= 1e-3
+
+
+@pytest.mark.parametrize("make", [binary, multiclass])
+@pytest.mark.parametrize("method", ["cpa", "ocas"])
+def test_a_warm_start_at_the_solution_stops_at_once(make, method):
+    problem = make()
+    state, _ = solve(problem, method)
+    again, monitor = solve(problem, method, state=state)
+    assert monitor.iteration == 0
+    assert certify_state(problem, again).relative_gap <= 1e-3
+
+
+def test_a_warm_start_from_another_cost_is_faster():
+    state, _ = solve(binary(cost=0.1))
+    problem = binary(cost=0.15)
+    cold = solve(problem)[1].iteration
+    warm = solve(problem, state=state)[1].iteration
+    assert warm < cold
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_limits_stop_with_an_honest_certificate(method):
+    problem = multiclass(cost=100.0)
+    state, monitor = solve(problem, method, tol=1e-12, max_iter=7)
+    assert monitor.status == "max_iter"
+    assert monitor.iteration == 7
+    certificate = certify_state(problem, state)
+    assert certificate.primal == pytest.approx(monitor.certificate.primal, rel=1e-12)
+    assert certificate.dual == pytest.approx(monitor.certificate.dual, rel=1e-12)
+
+
+def test_a_callback_that_stops_gets_a_certified_state():
+    problem = binary()
+    state, monitor = solve(problem, tol=1e-9, on_check=lambda record, state: True)
+    assert monitor.status == "callback"
+    assert certify_state(problem, state).dual == pytest.approx(monitor.certificate.dual)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("intercept", Intercept)
+def test_rows_all_equal(method, intercept):
+    y = np.repeat([1, -1], [30, 20])
+    problem = Problem(as_rows(np.ones((50, 3))), Hinge(y, np.ones(50)), intercept)
+    _, monitor = solve(problem, method)
+    assert monitor.status == "converged"
+    codes = np.repeat([0, 1, 2], [20, 20, 10])
+    risk = CrammerSinger(codes, np.ones(50), 3)
+    problem = Problem(as_rows(np.ones((50, 3))), risk, intercept)
+    _, monitor = solve(problem, method)
+    assert monitor.status == "converged"
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("intercept", Intercept)
+def test_costs_so_large_that_planes_are_nearly_dependent(method, intercept):
+    """An honest certificate, whether or not the gap closes."""
+    for make in (binary, multiclass):
+        problem = make(intercept, cost=1e9, n=300, d=4)
+        state, monitor = solve(problem, method, max_iter=300)
+        certificate = certify_state(problem, state)
+        assert 0.0 <= certificate.dual <= certificate.primal * (1 + 1e-12)
+        assert certificate.gap == pytest.approx(
+            monitor.certificate.gap, rel=1e-9, abs=1e-9 * certificate.primal
+        )
+        if method == "ocas":
+            assert certificate.relative_gap <= 1e-3
+
+
+def test_separable_rows_at_any_cost():
+    X, _ = noisy(n=200, d=50)
+    y = np.where(X @ np.ones(50) > 0, 1, -1)
+    problem = Problem(as_rows(X), Hinge(y, np.full(200, 1e8)), Intercept.FREE)
+    _, monitor = solve(problem)
+    assert monitor.status == "converged"
+
+
+def test_small_steps_come_after_many_of_zero():
+    """Hands of cards that tell nothing: for long, the best step is to stay at zero."""
+    rng = np.random.default_rng(0)
+    X = np.c_[rng.integers(1, 5, (3000, 5)), rng.integers(1, 14, (3000, 5))].astype(float)
+    shares = np.array([50, 42, 5, 2, 0.4, 0.2, 0.1, 0.1, 0.1, 0.1]) / 100
+    risk = CrammerSinger(rng.choice(10, size=3000, p=shares), np.full(3000, 100 / 3000), 10)
+    problem = Problem(as_rows(X), risk, Intercept.NONE)
+    greedy = solve(problem, tol=1e-2, smallest_step=0.0)[1].iteration
+    cured = solve(problem, tol=1e-2)[1].iteration
+    assert cured < 0.5 * greedy
