@@ -54,6 +54,15 @@ def margin_line_rows(y, cost, squared, S, D, slack, rate):
 
 
 @kernel
+def advance(S, D, step, beyond):
+    """S receives S + step D, and D the point a share `beyond` of D farther on; all are (n,)."""
+    for i in range(S.shape[0]):
+        here = S[i] + step * D[i]
+        D[i] = here + beyond * D[i]
+        S[i] = here
+
+
+@kernel
 def margin_line(slack, rate, squared, steps, sums, pieces):
     """Add to sums (p, 3) value, slope and curvature of the losses at each step.
 

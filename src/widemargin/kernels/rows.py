@@ -22,7 +22,8 @@ _OPTIONS: Any = {"fastmath": set(REORDERING_MATH), "error_model": "numpy"}
 # For scattered access: the gathers and scatters of a vectorised loop take two to three times
 # as long as scalar code. Said in so many words, since an overload inherits what it leaves
 # open from its caller.
-_OPTIONS_IN_ORDER: Any = {"fastmath": {"contract"}, "error_model": "numpy"}
+_IN_ORDER = frozenset({"contract"})
+_OPTIONS_IN_ORDER: Any = {"fastmath": set(_IN_ORDER), "error_model": "numpy"}
 _CACHE_LINE = 64  # bytes
 
 
@@ -156,11 +157,34 @@ def _row_prefetch(rows, i):
     return csr
 
 
+@kernel(fastmath=_IN_ORDER)
+def _scores_csr(values, indices, indptr, w, begin, end, out):
+    """As `scores`: row_dot's text, but one row begins where the last one ended."""
+    one, three, four = np.uint64(1), np.uint64(3), np.uint64(4)
+    k = np.uint64(indptr[begin])
+    for i in range(begin, end):
+        stop = np.uint64(indptr[i + 1])
+        a, b, c, d = 0.0, 0.0, 0.0, 0.0
+        while k + three < stop:
+            a += values[k] * w[indices[k]]
+            b += values[k + one] * w[indices[k + one]]
+            c += values[k + np.uint64(2)] * w[indices[k + np.uint64(2)]]
+            d += values[k + three] * w[indices[k + three]]
+            k += four
+        while k < stop:
+            a += values[k] * w[indices[k]]
+            k += one
+        out[i] = (a + b) + (c + d)
+
+
 @kernel
 def scores(rows, w, begin, end, out):
     """out[i] = x_i . w for begin <= i < end."""
-    for i in range(begin, end):
-        out[i] = row_dot(rows, i, w)
+    if len(rows) == 1:
+        for i in range(begin, end):
+            out[i] = row_dot(rows, i, w)
+    else:
+        _scores_csr(rows[0], rows[1], rows[2], w, begin, end, out)
 
 
 @kernel

@@ -27,7 +27,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from widemargin import threads
 from widemargin.certificate import Certificate, dual_value, primal_value
+from widemargin.kernels import risk as kernels
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.solvers.bundle import Bundle
@@ -138,39 +140,36 @@ class _Run:
             self._remember(target, target.penalty + cut.value)
         else:
             with monitor.phase("line search"):
-                self._advance(target)
+                at = self._advance(target)
             with monitor.phase("planes"):
-                at = target.scores  # of no further use itself
-                at -= self.center.scores
-                at *= _PLANE_AT
-                at += self.center.scores
                 cut = risk.cut(at)
         self._add_cut(cut)
         monitor.iteration += 1
         self._check()
 
     def _advance(self, target):
-        """Move the center towards `target`, by the method's step."""
+        """Move the center towards `target`, by the method's step; return scores to cut at.
+
+        In place: the target's scores become those of the cut.
+        """
         center = self.center
         ahead = target.vector - center.vector
         if float(ahead @ ahead) <= _ROUNDING**2 * 2.0 * center.penalty:
             ahead[:] = 0.0  # a direction made of rounding would be followed very far
         penalty = Penalty(float(ahead @ ahead), float(center.vector @ ahead), center.penalty)
-        change = target.scores - center.scores
+        change = target.scores
+        change -= center.scores
         line = self.problem.risk.line(center.scores, change)
         step, value = self.search(penalty, line)
         self.zero_steps = self.zero_steps + 1 if step == 0.0 else 0
         if self.zero_steps >= _PATIENCE and self.settings.smallest_step > 0.0:
             step = self.settings.smallest_step
             value = penalty.at(step) + float(line.evaluate([step]).values[0])
-        change *= step
-        change += center.scores
-        self.center = _Place(
-            center.vector + step * ahead,
-            center.free + step * (target.free - center.free),
-            change,
-        )
-        self._remember(self.center, value)
+        center.vector = center.vector + step * ahead
+        center.free = center.free + step * (target.free - center.free)
+        self._remember(center, value)
+        _advance_scores(center.scores, change, step, _PLANE_AT * (1.0 - step))
+        return change
 
     def _exact(self, penalty, line):
         step, value = exact(penalty, line, guess=self.last_step)
@@ -190,7 +189,8 @@ class _Run:
         coef, offset = self._split(place)
         with self.monitor.phase("scores"):
             place.scores = self.problem.rows.scores(coef)
-            place.scores += offset
+            if np.any(offset):
+                place.scores += offset
 
     def _add_cut(self, cut):
         self.active = cut.active
@@ -245,3 +245,15 @@ class _Run:
             self.dual = risk.unsigned(A)
         dual, _ = dual_value(problem, self.dual)
         return Certificate(self.best_primal, dual)
+
+
+def _advance_scores(scores, change, step, beyond):
+    """Move `scores` by `step`, and make `change` the point `beyond` from there; in place."""
+    scores, change = scores.ravel(order="K"), change.ravel(order="K")  # views
+    threads.run(
+        kernels.advance,
+        [
+            (scores[begin:end], change[begin:end], step, beyond)
+            for begin, end in threads.shares(scores.size, 2 * scores.size)
+        ],
+    )
