@@ -282,7 +282,14 @@ def crammer_singer() -> str:
     from sklearn.svm import LinearSVC as SklearnLinearSVC
 
     rows = []
-    for name, C in (("news20", 0.1), ("news20", 1.0), ("mnist", 0.01), ("mnist", 0.1)):
+    for name, C in (
+        ("news20", 0.01),
+        ("news20", 0.1),
+        ("mnist", 0.01),
+        ("mnist", 0.1),
+        ("covtype", 1e-4),
+        ("covtype", 1e-2),
+    ):
         X, y = load(name)
         settings = {"C": C, "multi_class": "crammer_singer", "fit_intercept": False}
         best = LinearSVC(**settings, tol=1e-5, max_time=LIMIT, random_state=0).fit(X, y)
@@ -296,19 +303,19 @@ def crammer_singer() -> str:
             cells.append(f"{model.solver_}: {seconds:.2g} s, {100 * excess:.2g} % above")
         X64 = X.astype(np.float64)
         X64 = X64 if sp.issparse(X64) else np.ascontiguousarray(X64)
-        for sweeps in (2, 5, 10, 20, 50, 100, 200):
+        for tol in (0.3, 0.1, 0.03, 0.01, 0.003, 0.001):  # max_iter has no effect here
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                peer = SklearnLinearSVC(**settings, max_iter=sweeps, tol=1e-9, random_state=0)
+                peer = SklearnLinearSVC(**settings, tol=tol, random_state=0)
                 started = time.perf_counter()
                 peer.fit(X64, y)
                 seconds = time.perf_counter() - started
             problem = problem_of(X, y, C * X.shape[0], multi=True)
             value = 0.5 * np.sum(peer.coef_**2) + problem.risk.value(X64 @ peer.coef_.T)
             excess = value / bound - 1.0
-            if excess <= 1e-3 or seconds > 0.5 * LIMIT:
+            if excess <= 1e-3 or seconds > LIMIT / 3:
                 break
-        cells.append(f"{sweeps} sweeps: {seconds:.2g} s, {100 * excess:.2g} % above")
+        cells.append(f"tol={tol:g}: {seconds:.2g} s, {100 * excess:.2g} % above")
         gap = best.certificate_.relative_gap
         rows.append([f"{name}, {C:g}", f"{best.certificate_.primal:.6g} (gap {gap:.0e})", *cells])
     header = ["data, C", "optimum", "widemargin, auto", "widemargin, ocas", "scikit-learn"]

@@ -105,6 +105,13 @@ def test_factors_make_a_circulation(seed):
     np.testing.assert_allclose(scaled.sum(axis=0), scaled.sum(axis=1), atol=1e-12)
 
 
+def test_a_class_that_hardly_takes_part_does_not_matter():
+    flow = np.array([[0.0, 2.0, 1e-3], [2.0, 0.0, 0.0], [0.0, 1e-18, 0.0]])
+    factors = _balancing_factors(flow)
+    assert factors[0, 1] == pytest.approx(1.0, abs=1e-12)
+    assert factors[1, 0] == pytest.approx(1.0, abs=1e-12)
+
+
 def test_what_balances_already_is_left_alone():
     ring = np.array([[0.0, 2.0, 0.0], [0.0, 0.0, 2.0], [2.0, 0.0, 0.0]])
     np.testing.assert_allclose((_balancing_factors(ring) * ring), ring)

@@ -278,6 +278,23 @@ def test_liblinear_finds_the_same_optimum(schedule, load):
     assert monitor.certificate.primal == pytest.approx(value, rel=2e-6)
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_free_intercept_does_not_swing(schedule):
+    """The row of zeros sees nothing but the intercept, and could chase it for ever."""
+    X = np.array([[0.0], [1.2478768], [-0.60838974], [-0.42319262]])
+    cost = np.array([0.03, 0.03, 0.03, 0.02])
+    problem = make(X, np.array([1, 3, 2, 5]), 6, cost, Intercept.FREE)
+    _, monitor = solve(problem, schedule, max_iter=100)
+    assert monitor.status == "converged"
+
+
+def test_a_free_intercept_separates_one_class_from_none():
+    X, y, k = text_like()
+    state, monitor = solve(make(X, np.zeros_like(y), k, 1.0, Intercept.FREE))
+    assert monitor.certificate.primal == monitor.certificate.dual == 0.0
+    assert np.all(state.offset[1:] <= state.offset[0] - 1.0)
+
+
 def test_nothing_to_solve_is_solved_at_once():
     X, y, k = text_like()
     for intercept in Intercept:

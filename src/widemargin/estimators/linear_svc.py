@@ -298,7 +298,7 @@ class _Fit:
         self.data = data  # for callbacks
         self.solver = estimator.solver
         if self.solver == "auto":
-            self.solver = auto.choose(problems.rows, problems.cost)
+            self.solver = auto.choose(problems.rows, problems[0].risk)
         n_jobs = effective_n_jobs(estimator.n_jobs)
         self.n_threads = min(n_jobs, len(problems))
         self.n_row_threads = n_jobs // self.n_threads if auto.splits_rows(self.solver) else 1

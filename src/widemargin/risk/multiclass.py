@@ -142,8 +142,23 @@ def _balancing_factors(flow):
     against each other (Osborne's balancing) has a solution.
     """
     flow = np.where(np.eye(len(flow), dtype=bool), 0.0, flow)
+    flow[flow <= 1e-30 * flow.max()] = 0.0  # rounding, and its products would underflow
     _, component = connected_components(flow > 0.0, connection="strong")
     flow[component[:, None] != component] = 0.0
+    wanted = flow.copy()
+    # First what is too much is taken away where it is, so that what nearly balances keeps all:
+    # the class that is farthest from balance first.
+    for _ in range(20 * len(flow)):
+        out, into = flow.sum(axis=1), flow.sum(axis=0)
+        larger = np.maximum(out, into)
+        ratio = np.divide(
+            np.minimum(out, into), larger, out=np.ones(len(flow)), where=larger > 0.0
+        )
+        a = ratio.argmin()
+        if out[a] > into[a]:
+            flow[a] *= ratio[a]
+        else:
+            flow[:, a] *= ratio[a]
     scale = np.ones(len(flow))
     for _ in range(1000):
         scaled = scale[:, None] * flow / scale
@@ -155,4 +170,5 @@ def _balancing_factors(flow):
             into = (scale * flow[:, a]).sum() / scale[a]
             scale[a] *= np.sqrt(into / out)
     factors = np.where(flow > 0.0, scale[:, None] / scale, 0.0)
-    return factors / max(1.0, factors.max())
+    kept = np.divide(flow, wanted, out=np.zeros_like(flow), where=wanted > 0.0)
+    return kept * factors / max(1.0, factors.max())

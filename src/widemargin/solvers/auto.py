@@ -16,8 +16,11 @@ SOLVERS = ("auto", "dcd", "acf", *CUTTING_PLANES)
 _ADAPTIVE_PAYS = 2.0
 
 
-def choose(rows: Rows, cost: np.ndarray) -> str:
-    """Return the name of the solver for these rows and row costs."""
+def choose(rows: Rows, risk: Risk) -> str:
+    """Return the name of the solver for these rows and this risk."""
+    if isinstance(risk, CrammerSinger):
+        return "acf"
+    cost = risk.cost
     norms = rows.squared_norms()
     counted = (cost > 0.0) & (norms > 0.0)
     if not counted.any():

@@ -45,6 +45,9 @@ _SINGLE_PRECISION_TOL = 1e-5
 _BLUR_ALLOWED = 0.05
 # K of a free intercept, over the mean |x_i|^2 plus one over the mean cost.
 _CONSTANT_FEATURE = 0.03
+# How much of K z the offset b absorbs after each pass. All of it, with steps that go beyond
+# the maximum, can swing to and fro for ever where rows are few.
+_ABSORBED = 0.5
 # Dense rows with a smaller share of entries that are not zero are visited as CSR.
 _WORTH_CSR = 0.25
 # Glasmachers & Dogan's constants, and the least share of all rows that a pass visits.
@@ -183,7 +186,7 @@ class _Descent:
                 break
         self.monitor.iteration += visits / self.n_counted
         if self.problem.intercept is Intercept.FREE:
-            self.offset[0] += self.K * self.offset[1]
+            self.offset[0] += _ABSORBED * self.K * self.offset[1]
         if visits == order.size:
             now = self._model_offset()
             self.schedule.learn(order, self.gains[:visits], self.rooms[:visits], now)
