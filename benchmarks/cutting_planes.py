@@ -182,9 +182,9 @@ def searches() -> str:
     rows = []
     for name, scale, C_avg in (
         ("covtype", 1.0, 1.0),
-        ("covtype", 1.0, 130.0),
+        ("covtype", 1.0, 200.0),
         ("mnist", 255.0, 1.0),
-        ("poker", 1.0, 1.0),
+        ("poker", 1.0, 25010.0),
     ):
         X, y = load(name)
         problem = problem_of(X * np.float32(scale), y, C_avg, multi=True)
@@ -223,7 +223,9 @@ def zero_steps() -> str:
         ("poker", True, 1.0, 1e-2),
         ("poker", True, 10.0, 1e-2),
         ("poker", True, 100.0, 1e-2),
+        ("poker", True, 25010.0, 1e-2),
         ("covtype", True, 100.0, 1e-2),
+        ("covtype", True, 1e4, 1e-2),
         ("a9a", False, 1e5, 1e-3),
         ("a9a", False, 1e6, 1e-3),
         ("ijcnn1", False, 1e5, 1e-3),

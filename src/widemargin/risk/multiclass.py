@@ -150,10 +150,8 @@ def _balancing_factors(flow):
     # the class that is farthest from balance first.
     for _ in range(20 * len(flow)):
         out, into = flow.sum(axis=1), flow.sum(axis=0)
-        larger = np.maximum(out, into)
-        ratio = np.divide(
-            np.minimum(out, into), larger, out=np.ones(len(flow)), where=larger > 0.0
-        )
+        smaller, larger = np.minimum(out, into), np.maximum(out, into)
+        ratio = np.where(larger > 0.0, smaller / np.where(larger > 0.0, larger, 1.0), 1.0)
         a = ratio.argmin()
         if out[a] > into[a]:
             flow[a] *= ratio[a]
