@@ -150,12 +150,13 @@ class TestTrain:
             *("train", data, "--out", tmp_path / "m", "-C", "0.25", "--loss", "hinge"),
             *("--solver", "dcd", "--tol", "0.01", "--max-iter", "500", "--max-time", "60"),
             *("--penalized-intercept", "--class-weight", "balanced", "--n-jobs", "2"),
-            *("--seed", "3"),
+            *("--multi-class", "crammer_singer", "--seed", "3"),
         )
         model = load_model(tmp_path / "m")
         expected = {
             "C": 0.25,
             "loss": "hinge",
+            "multi_class": "crammer_singer",
             "solver": "dcd",
             "tol": 0.01,
             "max_iter": 500,
