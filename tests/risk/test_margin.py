@@ -44,6 +44,8 @@ def test_slope_supports_the_risk_from_below(kind, seed):
     np.testing.assert_allclose(
         risk.unpack(mixed), 0.25 * cut.slope + 0.75 * risk.cut(other).slope, atol=1e-12
     )
+    A = risk.mixed([(0.5, cut.code), (0.25, mixed)])
+    np.testing.assert_allclose(A, -0.5 * cut.slope - 0.25 * risk.unpack(mixed), atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", RISKS)

@@ -44,6 +44,9 @@ def test_value_and_cut(seed):
         risk.unpack(mixed), 0.25 * cut.slope + 0.75 * risk.cut(other).slope, atol=1e-12
     )
     assert risk.dual(-cut.slope) == pytest.approx(cut.constant, abs=1e-9)
+    A = risk.mixed([(0.5, cut.code), (0.25, risk.cut(other).code), (0.125, mixed)])
+    expected = 0.53125 * cut.slope + 0.34375 * risk.cut(other).slope
+    np.testing.assert_allclose(A, -expected, atol=1e-12)
 
 
 @given(seed=seeds, balanced=st.booleans())

@@ -155,3 +155,10 @@ def test_a_settled_search_is_cheap(search):
         calls.clear()
         find(penalty, line)
     assert len(calls) <= 12
+
+
+@pytest.mark.parametrize("search", [TruncatedGrid, ThreePoint])
+@pytest.mark.parametrize("minimum", [0.0, 0.3, 1.37, 2.7])
+def test_a_first_search_finds_a_minimum_outside_its_window(search, minimum):
+    step, _ = search()(*smooth_valley(minimum))
+    assert step == pytest.approx(minimum, abs=0.021)

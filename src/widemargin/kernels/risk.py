@@ -140,6 +140,15 @@ def multiclass_cut(y, cost, S, begin, end, slope, code):
 
 
 @kernel
+def multiclass_mix(y, cost, weight, code, A):
+    """Take weight times the slope of `code` from A (k, n)."""
+    for i in range(y.shape[0]):
+        if code[i] != y[i]:
+            A[code[i], i] -= weight * cost[i]
+            A[y[i], i] += weight * cost[i]
+
+
+@kernel
 def multiclass_line(y, cost, S, D, steps, begin, end, sums, pieces):
     """Add to sums (p, 3) value and slope at S + step D, (k, n) each.
 

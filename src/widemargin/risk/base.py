@@ -84,6 +84,10 @@ class Risk(ABC):
     def unpack(self, code):
         """Return the slope that was packed into `code`."""
 
+    def mixed(self, slopes):
+        """Return the dual variables A of a convex combination [(weight, code)] of slopes."""
+        return -sum(weight * self.unpack(code) for weight, code in slopes)
+
     def merge(self, code, weight, other, other_weight):
         """Return the code of a weighted sum of two slopes: the sum itself, unpacked."""
         return weight * self.unpack(code) + other_weight * self.unpack(other)

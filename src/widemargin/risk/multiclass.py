@@ -108,6 +108,15 @@ class CrammerSinger(Risk):
         slope[lossy, self.y[lossy]] = -self.cost[lossy]
         return slope
 
+    def mixed(self, slopes):
+        A = np.zeros((self.y.size, *self.outputs), order="F")
+        for weight, code in slopes:
+            if code.ndim == 2:
+                A -= weight * code
+            else:
+                kernels.multiclass_mix(self.y, self.cost, weight, code, A.T)
+        return A
+
 
 class MulticlassLine:
     """The multi-class hinge along S + step * D."""

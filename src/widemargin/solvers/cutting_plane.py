@@ -239,10 +239,7 @@ class _Run:
         self.best_primal = primal_value(problem, *self._split(self.best))
         slopes = self.bundle.slopes()
         if slopes:
-            A = np.zeros((problem.rows.n_rows, *risk.outputs), order="F")
-            for weight, code in slopes:
-                A -= weight * risk.unpack(code)
-            self.dual = risk.unsigned(A)
+            self.dual = risk.unsigned(risk.mixed(slopes))
         dual, _ = dual_value(problem, self.dual)
         return Certificate(self.best_primal, dual)
 
