@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from widemargin.kernels.bundle import ascend
 from widemargin.solvers import bundle as module
 from widemargin.solvers.bundle import Bundle
+from widemargin.solvers.reduced_dual import ascend
 
 
 def no_merge(*_):

@@ -16,7 +16,7 @@ Joachims 2006, Algorithm 1 (OP 4 and its dual); Franc & Sonnenburg 2008, equatio
 
 import numpy as np
 
-from widemargin.kernels.bundle import ascend
+from widemargin.solvers.reduced_dual import ascend
 
 # Planes out of use for this many iterations are dropped: they hardly ever come back.
 _IDLE_ITERATIONS = 20
