@@ -190,6 +190,16 @@ def test_rows_all_equal(method, intercept):
 
 
 @pytest.mark.parametrize("method", METHODS)
+def test_rows_that_tell_nothing_leave_the_intercept_free_to_move(method):
+    y = np.repeat([1, -1], [30, 20])
+    problem = Problem(as_rows(np.zeros((50, 3))), Hinge(y, np.ones(50)), Intercept.FREE)
+    state, monitor = solve(problem, method, smallest_step=0.0)
+    assert monitor.certificate.primal == pytest.approx(40.0)
+    assert monitor.iteration <= 3
+    assert state.offset == pytest.approx(1.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("intercept", Intercept)
 def test_costs_so_large_that_planes_are_nearly_dependent(method, intercept):
     """An honest certificate, whether or not the gap closes."""

@@ -89,6 +89,16 @@ def test_no_way_to_go_means_no_step():
     assert (step, value) == (0.0, pytest.approx(2.0 + 0.5 + 1.5))
 
 
+@pytest.mark.parametrize("kind", [Hinge, SquaredHinge])
+def test_a_way_without_penalty_ends_at_the_least_risk(kind):
+    """As a free intercept alone has it."""
+    risk = kind([1, 1, -1], np.ones(3))
+    step, value = exact(Penalty(0.0, 0.0, 0.0), risk.line(np.zeros(3), np.ones(3)), 0.1)
+    best = min(risk.value(np.full(3, b)) for b in np.linspace(0.0, 2.0, 2001))
+    assert value == pytest.approx(best, abs=1e-6)
+    assert value == pytest.approx(risk.value(np.full(3, step)))
+
+
 def test_most_rows_are_looked_at_once():
     rng = np.random.default_rng(0)
     n = 100_000

@@ -154,11 +154,13 @@ class _Run:
         """
         center = self.center
         ahead = target.vector - center.vector
-        if float(ahead @ ahead) <= _ROUNDING**2 * 2.0 * center.penalty:
-            ahead[:] = 0.0  # a direction made of rounding would be followed very far
-        penalty = Penalty(float(ahead @ ahead), float(center.vector @ ahead), center.penalty)
         change = target.scores
         change -= center.scores
+        if float(ahead @ ahead) <= _ROUNDING**2 * 2.0 * center.penalty:
+            # A direction made of rounding would be followed very far; a free intercept may move.
+            ahead[:] = 0.0
+            change[...] = target.free - center.free if center.free.size else 0.0
+        penalty = Penalty(float(ahead @ ahead), float(center.vector @ ahead), center.penalty)
         line = self.problem.risk.line(center.scores, change)
         step, value = self.search(penalty, line)
         self.zero_steps = self.zero_steps + 1 if step == 0.0 else 0

@@ -17,6 +17,7 @@ TruncatedGrid
 ThreePoint   TCA, Algorithm 3: a window of three points, moved or narrowed.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -51,7 +52,9 @@ class Point(NamedTuple):
 
     @property
     def bottom(self):
-        """The step at which the piece is lowest."""
+        """The step at which the piece is lowest; far away, if it is a slanting line."""
+        if self.curvature == 0.0:
+            return self.step if self.slope == 0.0 else -math.copysign(math.inf, self.slope)
         return self.step - self.slope / self.curvature
 
     def less(self, other: "Point"):
@@ -85,15 +88,13 @@ _ROUNDING = 1e-14
 
 def exact(penalty: Penalty, line: Line, guess: float) -> tuple[float, float]:
     """Return the step >= 0 that minimises f, and f there; `guess` is about how long it may be."""
-    if not penalty.a > 0.0:
-        return 0.0, penalty.c + float(line.evaluate([0.0]).values[0])  # nowhere to go
     rest = Point(0.0, penalty.c, penalty.b, penalty.a)  # the sum of all that is not in doubt
     steps = np.array([0.0, 0.5 * guess, 2.0 * guess])
     sums = line.evaluate(steps)
     points = [rest.plus(_point(sums, j, step)) for j, step in enumerate(steps)]
     if points[0].slope >= 0.0:
         return 0.0, points[0].value
-    while points[-1].slope < 0.0:  # ends, since the penalty grows without bound
+    while points[-1].slope < 0.0:  # ends, since f is bounded below
         steps = np.array([1.0, 4.0]) * points[-1].step
         sums = line.evaluate(steps)
         points = [rest.plus(_point(sums, j, step)) for j, step in enumerate(steps)]
