@@ -21,7 +21,9 @@ ALLOWED = {
     "progress": set(),
     "solvers": {"data", "risk", "problem", "certificate", "monitor", "kernels", "threads"},
     "datasets": {"data"},
+    "metrics": {"kernels"},
     "estimators": {
+        "metrics",
         "solvers",
         "data",
         "risk",
@@ -32,7 +34,7 @@ ALLOWED = {
         "threads",
     },
     "model_io": {"estimators", "certificate"},
-    "cli": {"estimators", "model_io", "data", "datasets", "certificate"},
+    "cli": {"estimators", "model_io", "data", "datasets", "certificate", "metrics"},
 }
 
 

@@ -5,6 +5,10 @@ P: weak duality,  P(w, b) >= D(A) = -r*(-A) - 1/2 |X^T A|^2,  if A satisfies the
 constraints; with a free intercept these include  sum_i A_i = 0. So a model is within
 ``primal - dual`` of the best there is, whoever found it and however.
 
+Where -r*(-A) has no closed form, A is a convex combination of slopes of planes under r, and the
+same combination of their heights at zero is a lower bound on it. Such dual variables are given
+as points: the planes that touch r there are found again, by asking the risk.
+
 All of it is computed in float64 from coefficients and dual variables. No solver is known
 here, and none is trusted: dual variables that break a constraint are repaired first, which
 can only weaken the bound, never falsify it.
@@ -15,6 +19,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from widemargin.problem import Intercept, Problem, State
+from widemargin.risk import RowRisk
 
 
 @dataclass(frozen=True)
@@ -93,16 +98,32 @@ def dual_value(problem: Problem, dual) -> tuple[float, np.ndarray]:
 
     Parameters
     ----------
-    dual : ndarray of shape (n,) or (n, k)
-        alpha of a State.
+    dual : ndarray of shape (n,) or (n, k), or Tangents
+        As a State's.
     """
     risk = problem.risk
-    A = risk.feasible(risk.signed(dual), balanced=problem.intercept is Intercept.FREE)
+    if isinstance(risk, RowRisk):
+        A = risk.feasible(risk.signed(dual), balanced=problem.intercept is Intercept.FREE)
+        height = risk.dual(A)
+    else:
+        A, height = _tangent_sum(problem, dual)
     coef = problem.rows.combine(A)
     penalty = 0.5 * float(np.vdot(coef, coef))
     if problem.intercept is Intercept.PENALIZED:
         penalty += 0.5 * float(np.sum(A.sum(axis=0) ** 2))
-    return risk.dual(A) - penalty, coef
+    return height - penalty, coef
+
+
+def _tangent_sum(problem, tangents):
+    """Return A of the planes that touch the risk at the given points, and their height at 0."""
+    weights = np.maximum(tangents.weights, 0.0)
+    weights = weights / max(1.0, weights.sum())
+    A, height = np.zeros(problem.rows.n_rows), 0.0
+    for weight, coef in zip(weights, tangents.coefs):
+        cut = problem.risk.cut(problem.rows.scores(coef))
+        A -= weight * cut.slope
+        height += weight * cut.constant
+    return A, height
 
 
 def certify_state(problem: Problem, state: State) -> Certificate:

@@ -17,7 +17,7 @@ from widemargin.certificate import Certificate
 
 @dataclass(frozen=True)
 class Record:
-    """One gap check of one binary problem."""
+    """One gap check of one problem."""
 
     problem: int  # which class; 0 for two-class problems
     time: float  # seconds since the fit began
@@ -65,7 +65,7 @@ class Interruption:
 
 
 class Monitor:
-    """Watches one binary problem.
+    """Watches one problem.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ from enum import Enum
 import numpy as np
 
 from widemargin.data.rows import Rows
-from widemargin.risk import Risk
+from widemargin.risk import Risk, RowRisk
 
 
 class Intercept(Enum):
@@ -26,6 +26,31 @@ class Problem:
     intercept: Intercept = Intercept.FREE
 
 
+@dataclass(frozen=True)
+class Tangents:
+    """A convex combination of planes under the risk, each given by a point where it touches.
+
+    What proves a lower bound where the risk's dual has no closed form.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (m,)
+        What they lack to 1 goes to the plane zero: no risk is negative.
+    coefs : ndarray of shape (m, d)
+    """
+
+    weights: np.ndarray
+    coefs: np.ndarray
+
+    @classmethod
+    def mixed(cls, parts) -> "Tangents":
+        """Return a combination [(weight, Tangents)] as one."""
+        return cls(
+            np.concatenate([weight * part.weights for weight, part in parts]),
+            np.concatenate([part.coefs for _, part in parts]),
+        )
+
+
 @dataclass
 class State:
     """A primal point, a dual point, and what is needed to go on from there.
@@ -35,19 +60,20 @@ class State:
     coef : ndarray of shape (d,) or (d, k)
     offset : float or ndarray of shape (k,)
         The intercept b.
-    dual : ndarray of shape (n,) or (n, k)
-        alpha >= 0; `risk.signed(alpha)` are the dual variables A.
+    dual : ndarray of shape (n,) or (n, k), or Tangents
+        alpha >= 0; `risk.signed(alpha)` are the dual variables A. Tangents where the risk
+        is no sum over rows.
     """
 
     coef: np.ndarray
     offset: float | np.ndarray
-    dual: np.ndarray
+    dual: np.ndarray | Tangents
 
     @classmethod
     def zero(cls, problem: Problem) -> "State":
-        outputs = problem.risk.outputs
-        return cls(
-            np.zeros((problem.rows.n_features, *outputs)),
-            np.zeros(outputs) if outputs else 0.0,
-            np.zeros((problem.rows.n_rows, *outputs)),
-        )
+        outputs, rows = problem.risk.outputs, problem.rows
+        dual: np.ndarray | Tangents = Tangents(np.empty(0), np.empty((0, rows.n_features)))
+        if isinstance(problem.risk, RowRisk):
+            dual = np.zeros((rows.n_rows, *outputs))
+        offset = np.zeros(outputs) if outputs else 0.0
+        return cls(np.zeros((rows.n_features, *outputs)), offset, dual)

@@ -14,7 +14,7 @@ class ProgressLine:
     Parameters
     ----------
     n_problems : int
-        How many binary problems the fit consists of.
+        How many problems the fit consists of.
     tol : float
         The relative gap at which each is solved.
     """

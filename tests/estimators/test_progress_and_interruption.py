@@ -93,7 +93,7 @@ def test_every_task_begins_and_ends(y, n_jobs):
     assert recorder.events == ["setup", "teardown"]
     assert sorted(recorder.begun) == sorted(task[:2] for task in recorder.ended)
     assert recorder.count("fit") == 1
-    assert recorder.count("binary problem") == problems
+    assert recorder.count("problem") == problems
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

@@ -1,6 +1,6 @@
 """From gap checks to scikit-learn's callbacks.
 
-scikit-learn's callbacks count tasks. A binary problem is a task of `LEVELS` steps: step j
+scikit-learn's callbacks count tasks. A problem is a task of `LEVELS` steps: step j
 is done once the relative gap is at most tol^(j / LEVELS), so that a progress bar moves
 evenly while the gap closes geometrically.
 """
@@ -11,7 +11,7 @@ LEVELS = 20
 
 
 class GapLevels:
-    """Tells the callbacks of one estimator how far one binary problem has come.
+    """Tells the callbacks of one estimator how far one problem has come.
 
     Parameters
     ----------

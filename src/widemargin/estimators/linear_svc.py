@@ -1,39 +1,24 @@
 """Linear support vector classification, with scikit-learn's face."""
 
-import math
-import time
-import warnings
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-
 import numpy as np
 import scipy.sparse
-from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin import threads
-from widemargin.certificate import Certificate
 from widemargin.data import as_rows
-from widemargin.estimators.callbacks import LEVELS, GapLevels
+from widemargin.estimators.fitting import Fit
 from widemargin.estimators.problems import LOSSES, MULTI_CLASS, make_problems
 from widemargin.estimators.validation import (
     check_choice,
-    check_count,
     check_flag,
     check_labels,
-    check_level,
     check_matrix,
     check_positive,
-    check_threads,
+    check_training_parameters,
     check_weights,
 )
-from widemargin.monitor import Interruption, Monitor
-from widemargin.problem import State
-from widemargin.progress import ProgressLine
 from widemargin.solvers import auto
 
 
@@ -187,23 +172,30 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         starts = _warm_starts(previous, classes, problems)
         self.classes_ = classes
         data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
-        fit = _Fit(self, problems, starts, data)
+        fit = Fit(self, problems, self._solver(problems), self._seeds(problems), starts, data)
         fit.run()
-        self._take_results(fit)
+        vars(self).update(problems.attributes(fit.states))
+        self.dual_variables_ = problems.dual(fit.states)
+        fit.record()
         return self
+
+    def _solver(self, problems):
+        if self.solver == "auto":
+            return auto.choose(problems.rows, problems[0].risk)
+        return self.solver
+
+    def _seeds(self, problems):
+        random = check_random_state(self.random_state)
+        return random.randint(np.iinfo(np.int32).max, size=len(problems))
 
     def _check_parameters(self):
         check_positive("C", self.C)
         check_choice("loss", self.loss, tuple(LOSSES))
         check_choice("multi_class", self.multi_class, MULTI_CLASS)
         check_choice("solver", self.solver, auto.SOLVERS)
-        check_positive("tol", self.tol)
-        check_count("max_iter", self.max_iter)
-        check_positive("max_time", self.max_time, optional=True)
-        for name in ("fit_intercept", "penalized_intercept", "warm_start"):
+        for name in ("fit_intercept", "penalized_intercept"):
             check_flag(name, getattr(self, name))
-        check_threads("n_jobs", self.n_jobs)
-        check_level("verbose", self.verbose)
+        check_training_parameters(self)
         if self.class_weight is not None and not isinstance(self.class_weight, dict):
             check_choice("class_weight", self.class_weight, ("balanced",))
 
@@ -212,28 +204,6 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if not (self.warm_start and hasattr(self, "dual_variables_")):
             return None
         return self.classes_, self.coef_, self.intercept_, self.dual_variables_
-
-    def _take_results(self, fit):
-        states, monitors = fit.states, fit.monitors
-        self.coef_, self.intercept_ = fit.problems.planes(states)
-        self.dual_variables_ = fit.problems.dual(states)
-        self.certificate_ = Certificate.total(monitor.certificate for monitor in monitors)
-        self.history_ = [record for monitor in monitors for record in monitor.history]
-        self.solver_ = fit.solver
-        self.n_iter_ = max(1, math.ceil(max(monitor.iteration for monitor in monitors)))
-        statuses = [monitor.status for monitor in monitors]
-        self.status_ = next((s for s in statuses if s != "converged"), "converged")
-        if self.status_ in ("max_iter", "max_time"):
-            worst = max(monitor.certificate.relative_gap for monitor in monitors)
-            limit = getattr(self, self.status_)
-            warnings.warn(
-                f"training stopped at {self.status_}={limit} with a relative duality gap of "
-                f"{worst:.2g}, above tol={self.tol:g}. The model can be used, and up to that "
-                f"fraction of its objective could still be saved: raise {self.status_}, lower "
-                "C or scale the features.",
-                ConvergenceWarning,
-                stacklevel=4,  # past scikit-learn's callback wrapper, to the caller of fit
-            )
 
     def decision_function(self, X):
         """Return w.x + b for each row: (n,) for two classes, (n, n_classes) for more."""
@@ -288,97 +258,3 @@ def _warm_starts(previous, classes, problems):
         ):
             return problems.states(coef, intercept, dual)
     return [None] * len(problems)
-
-
-class _Fit:
-    """One call of `fit`: solves the binary problems, side by side where threads allow."""
-
-    def __init__(self, estimator, problems, starts, data):
-        self.estimator, self.problems, self.starts = estimator, problems, starts
-        self.data = data  # for callbacks
-        self.solver = estimator.solver
-        if self.solver == "auto":
-            self.solver = auto.choose(problems.rows, problems[0].risk)
-        n_jobs = effective_n_jobs(estimator.n_jobs)
-        self.n_threads = min(n_jobs, len(problems))
-        self.n_row_threads = n_jobs // self.n_threads if auto.splits_rows(self.solver) else 1
-        random = check_random_state(estimator.random_state)
-        self.seeds = random.randint(np.iinfo(np.int32).max, size=len(problems))
-        self.interruption = Interruption()
-        self.states: list = [None] * len(problems)
-        self.monitors: list = [None] * len(problems)
-        self.unsolved = len(problems)
-        self.started = time.perf_counter()
-        self.context = None
-        self.line = None
-
-    def run(self):
-        estimator, count = self.estimator, len(self.problems)
-        self.context = estimator._init_callback_context(
-            max_subtasks=count, sequential_subtasks=False
-        ).call_on_fit_task_begin(estimator=estimator, **self.data)
-        with ExitStack() as stack:
-            if estimator.verbose:
-                self.line = stack.enter_context(ProgressLine(count, estimator.tol))
-            stack.enter_context(self.interruption.watching())
-            if self.n_threads == 1:
-                for index in range(count):
-                    self._solve(index)
-            else:
-                with ThreadPoolExecutor(self.n_threads) as pool:
-                    list(pool.map(self._solve, range(count)))
-            if self.line is not None:
-                total = Certificate.total(monitor.certificate for monitor in self.monitors)
-                self.line.finish(f"{time.perf_counter() - self.started:.2f} s  {total}")
-        self.context.call_on_fit_task_end(
-            estimator=estimator, reconstruction_attributes=self._attributes, **self.data
-        )
-
-    def _solve(self, index):
-        problem = self.problems[index]
-        levels = None
-        if hasattr(self.estimator, "_skl_callbacks"):
-            context = self.context.subcontext(
-                task_name="binary problem", task_id=index, max_subtasks=LEVELS
-            )
-            levels = GapLevels(
-                self.estimator, context, self.data, lambda state: self._attributes({index: state})
-            )
-
-        def on_check(record, state):
-            if self.line is not None:
-                self.line.show(record)
-            return levels is not None and levels.on_check(record, state)
-
-        self.monitors[index] = monitor = Monitor(
-            tol=self.estimator.tol,
-            max_iter=self.estimator.max_iter,
-            max_time=self._share_of_time(),
-            interruption=self.interruption,
-            on_check=on_check,
-            problem=index,
-            started=self.started,
-        )
-        solver = auto.make(self.solver, problem.risk, int(self.seeds[index]))
-        start = self.starts[index] or State.zero(problem)
-        with threads.lent(self.n_row_threads):
-            self.states[index] = solver.solve(problem, start, monitor)
-        self.unsolved -= 1
-        if levels is not None:
-            levels.end(self.states[index])
-
-    def _share_of_time(self):
-        """Return the seconds one problem may take, so that each gets its share."""
-        if self.estimator.max_time is None:
-            return None
-        left = self.started + self.estimator.max_time - time.perf_counter()
-        return max(0.0, left) / math.ceil(self.unsolved / self.n_threads)
-
-    def _attributes(self, running=None):
-        """Return what a callback needs to predict with the model as it is now."""
-        states = [
-            (running or {}).get(j) or self.states[j] or State.zero(self.problems[j])
-            for j in range(len(self.problems))
-        ]
-        coef, intercept = self.problems.planes(states)
-        return {"coef_": coef, "intercept_": intercept}

@@ -59,8 +59,8 @@ class ProblemSet:
         """Return the problems' states that make these arrays."""
         raise NotImplementedError
 
-    def planes(self, states) -> tuple[np.ndarray, np.ndarray]:
-        """Return coef and intercept of the problems' states."""
+    def attributes(self, states) -> dict[str, np.ndarray]:
+        """Return what the estimator needs to predict as the problems' states do."""
         raise NotImplementedError
 
     def dual(self, states) -> scipy.sparse.csr_array:
@@ -104,8 +104,11 @@ class OneVsRest(ProblemSet):
             for j in range(len(self))
         ]
 
-    def planes(self, states):
-        return np.stack([s.coef for s in states]), np.array([s.offset for s in states])
+    def attributes(self, states):
+        return {
+            "coef_": np.stack([state.coef for state in states]),
+            "intercept_": np.array([state.offset for state in states]),
+        }
 
     def dual(self, states):
         parts = [scipy.sparse.csr_array(state.dual[None]) for state in states]
@@ -126,9 +129,12 @@ class AllTogether(ProblemSet):
         coef = np.ascontiguousarray(coef.T, dtype=np.float64)
         return [State(coef, np.array(intercept, dtype=np.float64), dual.toarray().T)]
 
-    def planes(self, states):
+    def attributes(self, states):
         (state,) = states
-        return np.ascontiguousarray(state.coef.T), np.array(state.offset)
+        return {
+            "coef_": np.ascontiguousarray(state.coef.T),
+            "intercept_": np.array(state.offset),
+        }
 
     def dual(self, states):
         (state,) = states

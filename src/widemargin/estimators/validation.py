@@ -43,6 +43,16 @@ def check_level(name, value):
         raise ValueError(f"{name} must be a whole number of at least 0, not {value!r}")
 
 
+def check_training_parameters(estimator):
+    """Check the parameters that all estimators share: when to stop, threads, what to show."""
+    check_positive("tol", estimator.tol)
+    check_count("max_iter", estimator.max_iter)
+    check_positive("max_time", estimator.max_time, optional=True)
+    check_flag("warm_start", estimator.warm_start)
+    check_threads("n_jobs", estimator.n_jobs)
+    check_level("verbose", estimator.verbose)
+
+
 def check_labels(y):
     """Return class labels as an array (n,)."""
     y = column_or_1d(y, warn=True)

@@ -1,8 +1,9 @@
 """What is minimised: functions of the scores, which never see the rows."""
 
-from widemargin.risk.base import Cut, Line, LineSums, Risk
+from widemargin.risk.base import Cut, Line, LineSums, Risk, RowLine, RowRisk
 from widemargin.risk.margin import Hinge, MarginRisk, SquaredHinge
 from widemargin.risk.multiclass import CrammerSinger
+from widemargin.risk.pairwise import PairwiseHinge
 
 __all__ = [
     "CrammerSinger",
@@ -11,6 +12,9 @@ __all__ = [
     "Line",
     "LineSums",
     "MarginRisk",
+    "PairwiseHinge",
     "Risk",
+    "RowLine",
+    "RowRisk",
     "SquaredHinge",
 ]

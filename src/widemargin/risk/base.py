@@ -12,12 +12,15 @@ class Cut(NamedTuple):
     value: float  # r at the scores where the plane was taken, and touches
     slope: np.ndarray  # shaped as the scores
     constant: float  # -r*(slope)
-    code: np.ndarray  # the slope, packed
+    code: np.ndarray | None  # the slope, packed, if the risk can unpack it
     active: int  # rows that have a loss there
 
 
 class LineSums(NamedTuple):
-    """The risk at p steps along a line, and which piece of its loss each row is on."""
+    """The risk at p steps along a line, and which piece of its loss each row is on.
+
+    A risk that is no sum over rows has no pieces, (p, 0), and no curvature.
+    """
 
     values: np.ndarray  # (p,)
     slopes: np.ndarray  # (p,) one subgradient each
@@ -26,12 +29,16 @@ class LineSums(NamedTuple):
 
 
 class Line(Protocol):
-    """The risk along  S + step * D,  as a sum over rows of piecewise smooth convex functions."""
+    """The risk along  S + step * D."""
 
     def evaluate(self, steps) -> LineSums:
         """Return values and slopes at all `steps`, in one pass over the rows."""
 
-    def take(self, index) -> "Line":
+
+class RowLine(Line, Protocol):
+    """The risk along a line, as a sum over rows of piecewise smooth convex functions."""
+
+    def take(self, index) -> "RowLine":
         """Return the part of the sum that the rows `index` make."""
 
 
@@ -42,12 +49,9 @@ class Risk(ABC):
     ----------
     outputs : tuple of int
         Shape of one row's scores: () or (k,).
-    cost : ndarray of shape (n,)
-        Weight of each row's loss.
     """
 
     outputs: tuple[int, ...]
-    cost: np.ndarray
 
     @abstractmethod
     def value(self, S) -> float:
@@ -60,6 +64,21 @@ class Risk(ABC):
     @abstractmethod
     def line(self, S, D) -> Line:
         """Return r along S + step * D."""
+
+
+class RowRisk(Risk):
+    """A sum of losses of single rows, whose dual has a closed form.
+
+    Attributes
+    ----------
+    cost : ndarray of shape (n,)
+        Weight of each row's loss.
+    """
+
+    cost: np.ndarray
+
+    @abstractmethod
+    def line(self, S, D) -> RowLine: ...
 
     @abstractmethod
     def dual(self, A) -> float:

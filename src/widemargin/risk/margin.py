@@ -16,10 +16,10 @@ import numpy as np
 
 from widemargin import threads
 from widemargin.kernels import risk as kernels
-from widemargin.risk.base import Cut, LineSums, Risk
+from widemargin.risk.base import Cut, LineSums, RowRisk
 
 
-class MarginRisk(Risk):
+class MarginRisk(RowRisk):
     """A sum of margin losses over rows.
 
     Parameters

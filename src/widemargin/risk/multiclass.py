@@ -18,10 +18,10 @@ from scipy.sparse.csgraph import connected_components
 
 from widemargin import threads
 from widemargin.kernels import risk as kernels
-from widemargin.risk.base import Cut, LineSums, Risk
+from widemargin.risk.base import Cut, LineSums, RowRisk
 
 
-class CrammerSinger(Risk):
+class CrammerSinger(RowRisk):
     """A sum of multi-class hinge losses.
 
     Parameters

@@ -3,7 +3,7 @@
 import numpy as np
 
 from widemargin.data import Rows
-from widemargin.risk import CrammerSinger, Risk
+from widemargin.risk import CrammerSinger, Risk, RowRisk
 
 #: what `solver=` accepts
 CUTTING_PLANES = ("cpa", "ocas", "gca", "gca2", "tca")
@@ -16,7 +16,7 @@ SOLVERS = ("auto", "dcd", "acf", *CUTTING_PLANES)
 _ADAPTIVE_PAYS = 2.0
 
 
-def choose(rows: Rows, risk: Risk) -> str:
+def choose(rows: Rows, risk: RowRisk) -> str:
     """Return the name of the solver for these rows and this risk."""
     if isinstance(risk, CrammerSinger):
         return "acf"

@@ -32,8 +32,17 @@ from widemargin.certificate import Certificate, dual_value, primal_value
 from widemargin.kernels import risk as kernels
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
+from widemargin.risk import RowRisk
 from widemargin.solvers.bundle import Bundle
-from widemargin.solvers.line_search import Penalty, ThreePoint, TruncatedGrid, exact, grid
+from widemargin.solvers.line_search import (
+    Penalty,
+    ThreePoint,
+    TruncatedGrid,
+    bracketed,
+    exact,
+    grid,
+)
+from widemargin.solvers.proof import proof_for
 
 # Where the plane is taken, between the best point and the reduced problem's solution.
 _PLANE_AT = 0.1
@@ -41,8 +50,10 @@ _PLANE_AT = 0.1
 _PATIENCE = 10
 # Sums and differences this small a share of their terms are zero.
 _ROUNDING = 1e-13
-# The reduced problem is solved to this share of the gap.
+# The reduced problem is solved to this share of the gap; so is the search for a step, where it
+# cannot end exactly.
 _REDUCED_TOLERANCE = 0.01
+_SEARCH_TOLERANCE = 0.01
 
 
 @dataclass(frozen=True)
@@ -98,7 +109,8 @@ class _Run:
         self.dual = state.dual
         self.active = 0
         self.certified = False
-        self.bundle = Bundle(vector.size, free.size, problem.risk.merge)
+        self.proof = proof_for(problem, free=problem.intercept is Intercept.FREE)
+        self.bundle = Bundle(vector.size, free.size, self.proof.merge)
 
     def run(self):
         monitor = self.monitor
@@ -111,17 +123,12 @@ class _Run:
 
     def _start(self):
         """Take the planes that are known, and say where we stand."""
-        risk, free = self.problem.risk, self.problem.intercept is Intercept.FREE
         self._add_scores(self.center)
         with self.monitor.phase("planes"):
-            cut = risk.cut(self.center.scores)
-            known = risk.feasible(risk.signed(self.dual), balanced=free)
-            if free and not known.any():
-                # The first plane alone would leave the intercept nothing to hold on to.
-                known = risk.feasible(-cut.slope, balanced=True)
-            if known.any():
-                self._add_plane(-known, risk.dual(known), -known)
-        self._add_cut(cut)
+            cut = self.problem.risk.cut(self.center.scores)
+            for plane in self.proof.known(self.dual, cut):
+                self._add_plane(*plane)
+        self._add_cut(cut, self.center)
         self._remember(self.center, self.center.penalty + cut.value)
         with self.monitor.phase("reduced problem"):
             self.bundle.solve(_REDUCED_TOLERANCE * self.best_primal)
@@ -134,23 +141,22 @@ class _Run:
             target = _Place(*self.bundle.solve(_REDUCED_TOLERANCE * gap))
         self._add_scores(target)
         if self.settings.method == "cpa":
-            self.center = target
-            with monitor.phase("planes"):
-                cut = risk.cut(target.scores)
-            self._remember(target, target.penalty + cut.value)
+            at = self.center = target
         else:
             with monitor.phase("line search"):
                 at = self._advance(target)
-            with monitor.phase("planes"):
-                cut = risk.cut(at)
-        self._add_cut(cut)
+        with monitor.phase("planes"):
+            cut = risk.cut(at.scores)
+        self._add_cut(cut, at)
+        if self.settings.method == "cpa":
+            self._remember(target, target.penalty + cut.value)
         monitor.iteration += 1
         self._check()
 
     def _advance(self, target):
-        """Move the center towards `target`, by the method's step; return scores to cut at.
+        """Move the center towards `target`, by the method's step; return where to cut.
 
-        In place: the target's scores become those of the cut.
+        In place: the target becomes that point.
         """
         center = self.center
         ahead = target.vector - center.vector
@@ -167,14 +173,20 @@ class _Run:
         if self.zero_steps >= _PATIENCE and self.settings.smallest_step > 0.0:
             step = self.settings.smallest_step
             value = penalty.at(step) + float(line.evaluate([step]).values[0])
+        beyond = _PLANE_AT * (1.0 - step)
         center.vector = center.vector + step * ahead
         center.free = center.free + step * (target.free - center.free)
         self._remember(center, value)
-        _advance_scores(center.scores, change, step, _PLANE_AT * (1.0 - step))
-        return change
+        _advance_scores(center.scores, change, step, beyond)
+        target.vector = center.vector + beyond * ahead
+        return target
 
     def _exact(self, penalty, line):
-        step, value = exact(penalty, line, guess=self.last_step)
+        if isinstance(self.problem.risk, RowRisk):
+            step, value = exact(penalty, line, guess=self.last_step)
+        else:
+            gap = self.best_primal - self.bundle.value
+            step, value = bracketed(penalty, line, self.last_step, _SEARCH_TOLERANCE * gap)
         if step > 0.0:
             self.last_step = step
         return step, value
@@ -194,10 +206,11 @@ class _Run:
             if np.any(offset):
                 place.scores += offset
 
-    def _add_cut(self, cut):
+    def _add_cut(self, cut, place):
         self.active = cut.active
+        code = self.proof.code(cut, self._split(place)[0])
         with self.monitor.phase("planes"):
-            self._add_plane(cut.slope, cut.constant, cut.code)
+            self._add_plane(cut.slope, cut.constant, code)
 
     def _add_plane(self, slope, constant, code):
         """Add the plane that one slope of the risk makes."""
@@ -237,11 +250,11 @@ class _Run:
 
     def _certify(self):
         """Rebuild both values: from the best point, and from the planes' slopes."""
-        problem, risk = self.problem, self.problem.risk
+        problem = self.problem
         self.best_primal = primal_value(problem, *self._split(self.best))
         slopes = self.bundle.slopes()
         if slopes:
-            self.dual = risk.unsigned(risk.mixed(slopes))
+            self.dual = self.proof.dual(slopes)
         dual, _ = dual_value(problem, self.dual)
         return Certificate(self.best_primal, dual)
 

@@ -10,6 +10,8 @@ exact        The minimum over step >= 0. Franc & Sonnenburg 2008, section 3.1, a
              summed up once; the rest is looked at again at several steps, among them the one
              where the two ends' tangents cross. Few rows survive a round, so all of it costs
              about as much as f at four steps, without a sort, and ends exactly.
+bracketed    The same for a risk that is no sum over rows, to a tolerance: the tangents at the two
+             ends of the bracket bound from below what is left to gain.
 grid         Arnosti's GCA, Algorithm 1: three grids, each finer by beta around the last's best.
 TruncatedGrid
              GCA2, Algorithm 2: walks a grid downhill; how coarse it starts depends on how much
@@ -22,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from widemargin.risk import Line
+from widemargin.risk import Line, RowLine
 
 
 class Penalty(NamedTuple):
@@ -86,7 +88,7 @@ _STEPS, _SHARE = 32, 0.25
 _ROUNDING = 1e-14
 
 
-def exact(penalty: Penalty, line: Line, guess: float) -> tuple[float, float]:
+def exact(penalty: Penalty, line: RowLine, guess: float) -> tuple[float, float]:
     """Return the step >= 0 that minimises f, and f there; `guess` is about how long it may be."""
     rest = Point(0.0, penalty.c, penalty.b, penalty.a)  # the sum of all that is not in doubt
     steps = np.array([0.0, 0.5 * guess, 2.0 * guess])
@@ -118,6 +120,42 @@ def exact(penalty: Penalty, line: Line, guess: float) -> tuple[float, float]:
         sums = line.evaluate(steps)
         rest = left.less(_point(sums, 0, left.step))
         points = [rest.plus(_point(sums, j, step)) for j, step in enumerate(steps)]
+    return best.step, best.value
+
+
+def bracketed(penalty: Penalty, line: Line, guess: float, tolerance: float):
+    """Return a step >= 0 with f within `tolerance` of its minimum, and f there.
+
+    Kinks of f are many and small, so that it is nearly smooth: its slope is made zero by
+    secants. Where these are slow to narrow the bracket its middle is taken.
+    """
+    rest = Point(0.0, penalty.c, penalty.b, penalty.a)
+
+    def evaluate(*steps):
+        sums = line.evaluate(steps)
+        return [rest.plus(_point(sums, j, step)) for j, step in enumerate(steps)]
+
+    left, right = evaluate(0.0, guess)
+    if left.slope >= 0.0:
+        return 0.0, left.value
+    while right.slope < 0.0:  # ends, since f is bounded below
+        left, (right,) = right, evaluate(4.0 * right.step)
+    slow = 0
+    for _ in range(_ROUNDS):
+        best = min(left, right, key=lambda point: point.value)
+        _, promised = _promising(left, right)
+        if best.value - promised <= max(tolerance, _ROUNDING * abs(best.value)):
+            break
+        width = right.step - left.step
+        trial = left.step - left.slope * width / (right.slope - left.slope)
+        if slow == 2 or not left.step < trial < right.step:
+            trial, slow = left.step + 0.5 * width, 0
+        (point,) = evaluate(trial)
+        if point.slope < 0.0:
+            left = point
+        else:
+            right = point
+        slow = slow + 1 if right.step - left.step > 0.5 * width else 0
     return best.step, best.value
 
 

@@ -1,0 +1,141 @@
+"""What all fits have in common: threads over problems, progress, callbacks, and the account."""
+
+import math
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+from joblib import effective_n_jobs
+from sklearn.exceptions import ConvergenceWarning
+
+from widemargin import threads
+from widemargin.certificate import Certificate
+from widemargin.estimators.callbacks import LEVELS, GapLevels
+from widemargin.monitor import Interruption, Monitor
+from widemargin.problem import State
+from widemargin.progress import ProgressLine
+from widemargin.solvers import auto
+
+
+class Fit:
+    """One call of `fit`: solves problems, side by side where threads allow.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With tol, max_iter, max_time, n_jobs, verbose.
+    problems : ProblemSet
+    solver : str
+        As `solvers.auto.make` knows it.
+    seeds : sequence of int
+        One per problem.
+    starts : list of State or None
+    data : dict
+        X, y and metadata, as callbacks receive them.
+    """
+
+    def __init__(self, estimator, problems, solver, seeds, starts, data):
+        self.estimator, self.problems, self.starts = estimator, problems, starts
+        self.solver, self.seeds, self.data = solver, seeds, data
+        n_jobs = effective_n_jobs(estimator.n_jobs)
+        self.n_threads = min(n_jobs, len(problems))
+        self.n_row_threads = n_jobs // self.n_threads if auto.splits_rows(self.solver) else 1
+        self.interruption = Interruption()
+        self.states: list = [None] * len(problems)
+        self.monitors: list = [None] * len(problems)
+        self.unsolved = len(problems)
+        self.started = time.perf_counter()
+        self.context = None
+        self.line = None
+
+    def run(self):
+        estimator, count = self.estimator, len(self.problems)
+        self.context = estimator._init_callback_context(
+            max_subtasks=count, sequential_subtasks=False
+        ).call_on_fit_task_begin(estimator=estimator, **self.data)
+        with ExitStack() as stack:
+            if estimator.verbose:
+                self.line = stack.enter_context(ProgressLine(count, estimator.tol))
+            stack.enter_context(self.interruption.watching())
+            if self.n_threads == 1:
+                for index in range(count):
+                    self._solve(index)
+            else:
+                with ThreadPoolExecutor(self.n_threads) as pool:
+                    list(pool.map(self._solve, range(count)))
+            if self.line is not None:
+                total = Certificate.total(monitor.certificate for monitor in self.monitors)
+                self.line.finish(f"{time.perf_counter() - self.started:.2f} s  {total}")
+        self.context.call_on_fit_task_end(
+            estimator=estimator, reconstruction_attributes=self._attributes, **self.data
+        )
+
+    def _solve(self, index):
+        problem = self.problems[index]
+        levels = None
+        if hasattr(self.estimator, "_skl_callbacks"):
+            context = self.context.subcontext(
+                task_name="problem", task_id=index, max_subtasks=LEVELS
+            )
+            levels = GapLevels(
+                self.estimator, context, self.data, lambda state: self._attributes({index: state})
+            )
+
+        def on_check(record, state):
+            if self.line is not None:
+                self.line.show(record)
+            return levels is not None and levels.on_check(record, state)
+
+        self.monitors[index] = monitor = Monitor(
+            tol=self.estimator.tol,
+            max_iter=self.estimator.max_iter,
+            max_time=self._share_of_time(),
+            interruption=self.interruption,
+            on_check=on_check,
+            problem=index,
+            started=self.started,
+        )
+        solver = auto.make(self.solver, problem.risk, int(self.seeds[index]))
+        start = self.starts[index] or State.zero(problem)
+        with threads.lent(self.n_row_threads):
+            self.states[index] = solver.solve(problem, start, monitor)
+        self.unsolved -= 1
+        if levels is not None:
+            levels.end(self.states[index])
+
+    def _share_of_time(self):
+        """Return the seconds one problem may take, so that each gets its share."""
+        if self.estimator.max_time is None:
+            return None
+        left = self.started + self.estimator.max_time - time.perf_counter()
+        return max(0.0, left) / math.ceil(self.unsolved / self.n_threads)
+
+    def _attributes(self, running=None):
+        """Return what a callback needs to predict with the model as it is now."""
+        states = [
+            (running or {}).get(j) or self.states[j] or State.zero(self.problems[j])
+            for j in range(len(self.problems))
+        ]
+        return self.problems.attributes(states)
+
+    def record(self):
+        """Set the estimator's attributes that tell how it went; warn if that was not well."""
+        estimator, monitors = self.estimator, self.monitors
+        estimator.certificate_ = Certificate.total(monitor.certificate for monitor in monitors)
+        estimator.history_ = [record for monitor in monitors for record in monitor.history]
+        estimator.solver_ = self.solver
+        estimator.n_iter_ = max(1, math.ceil(max(monitor.iteration for monitor in monitors)))
+        statuses = [monitor.status for monitor in monitors]
+        estimator.status_ = next((s for s in statuses if s != "converged"), "converged")
+        if estimator.status_ in ("max_iter", "max_time"):
+            worst = max(monitor.certificate.relative_gap for monitor in monitors)
+            limit = getattr(estimator, estimator.status_)
+            warnings.warn(
+                f"training stopped at {estimator.status_}={limit} with a relative duality gap of "
+                f"{worst:.2g}, above tol={estimator.tol:g}. The model can be used, and up to that "
+                f"fraction of its objective could still be saved: raise {estimator.status_}, "
+                "lower C or scale the features.",
+                ConvergenceWarning,
+                stacklevel=4,  # past scikit-learn's callback wrapper, to the caller of fit
+            )

@@ -1,0 +1,64 @@
+"""What cutting planes remember of each plane, so that others can check the bound.
+
+A plane under the risk is a slope, and the bundle's solution is a convex combination of slopes:
+the dual variables that prove its bound. Where the risk knows its own dual, these are one array,
+and slopes are remembered packed. Where it does not, a plane is remembered by the point at which
+it touches the risk: whoever has the rows can find the plane again.
+"""
+
+import numpy as np
+
+from widemargin.problem import Problem, Tangents
+from widemargin.risk import RowRisk
+
+
+def proof_for(problem: Problem, free: bool):
+    """Return what remembers planes of this problem; `free`: it has a free intercept."""
+    return DualVariables(problem, free) if isinstance(problem.risk, RowRisk) else Points(problem)
+
+
+class DualVariables:
+    """Slopes, packed by the risk; their combination is one array of dual variables."""
+
+    def __init__(self, problem, free):
+        self.risk, self.free = problem.risk, free
+        self.merge = problem.risk.merge
+
+    def known(self, dual, first_cut):
+        """Yield (slope, constant, code) of the planes that `dual` stands for."""
+        risk = self.risk
+        A = risk.feasible(risk.signed(dual), balanced=self.free)
+        if self.free and not A.any():
+            # The first cut alone would leave the intercept nothing to hold on to.
+            A = risk.feasible(-first_cut.slope, balanced=True)
+        if A.any():
+            yield -A, risk.dual(A), -A
+
+    def code(self, cut, coef):
+        """Return what to remember of a cut made at `coef`."""
+        return cut.code
+
+    def dual(self, slopes):
+        """Return the dual variables of a State for a combination [(weight, code)]."""
+        return self.risk.unsigned(self.risk.mixed(slopes))
+
+
+class Points:
+    """Points at which planes touch; as `DualVariables`."""
+
+    def __init__(self, problem):
+        self.problem = problem
+
+    def known(self, dual, first_cut):
+        for coef in dual.coefs:
+            cut = self.problem.risk.cut(self.problem.rows.scores(coef))
+            yield cut.slope, cut.constant, self.code(cut, coef)
+
+    def code(self, cut, coef):
+        return Tangents(np.ones(1), coef[None])
+
+    def merge(self, code, weight, other, other_weight):
+        return Tangents.mixed([(weight, code), (other_weight, other)])
+
+    def dual(self, slopes):
+        return Tangents.mixed(slopes)
