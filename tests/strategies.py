@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from widemargin.data import as_rows
 from widemargin.problem import Intercept, Problem
-from widemargin.risk import CrammerSinger, Hinge, SquaredHinge
+from widemargin.risk import CrammerSinger, Hinge, PairwiseHinge, SquaredHinge
 
 
 @st.composite
@@ -38,3 +38,26 @@ def multiclass_problems(draw, scales=(0.1, 1.0, 10.0), costs=(0.01, 1.0, 100.0))
     y = rng.integers(0, n_classes, binary.rows.n_rows)
     y[0], y[1] = 0, 1
     return Problem(binary.rows, CrammerSinger(y, binary.risk.cost, n_classes), binary.intercept)
+
+
+@st.composite
+def gradings(draw, n):
+    """Grades, weights and groups of n rows; the first two always make a pair.
+
+    Grades are real numbers with ties, groups are not contiguous, some rows weigh nothing.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    y = rng.standard_normal(n)
+    y = np.round(y * draw(st.sampled_from([0.5, 2.0, 1e3]))) / 3.0
+    weight = draw(st.sampled_from([0.1, 1.0])) * rng.integers(0, 4, n)
+    group = rng.integers(0, draw(st.sampled_from([1, 2, 5])), n)
+    y[0], weight[:2], group[1] = y[1] + 1.0, np.maximum(weight[:2], 0.1), group[0]
+    return y, weight, group
+
+
+@st.composite
+def ranking_problems(draw, scales=(0.1, 1.0, 10.0)):
+    """Rows as in `problems`, to be ordered within groups."""
+    rows = draw(problems(scales)).rows
+    risk = PairwiseHinge(*draw(gradings(rows.n_rows)))
+    return Problem(rows, risk, Intercept.NONE)

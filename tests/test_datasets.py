@@ -8,22 +8,40 @@ import struct
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
 
 from widemargin import datasets
-from widemargin.datasets import DATA_VARIABLE, DatasetMissing, load, names
+from widemargin.datasets import (
+    DATA_VARIABLE,
+    DatasetMissing,
+    equal_frequency_ranks,
+    load,
+    names,
+)
 
+# Rows, features, distinct labels.
 REAL_SHAPES = {
     "a9a": (32_561, 123, 2),
+    "abalone": (4_177, 10, 28),
+    "bank8fm": (8_192, 8, 7_913),
+    "california": (20_640, 8, 3_842),
     "covtype": (581_012, 54, 7),
     "covtype_binary": (581_012, 54, 2),
     "ijcnn1": (49_990, 22, 2),
     "mnist": (60_000, 784, 10),
+    "mq2007_agg": (69_623, 21, 3),
+    "mslr": (5_000, 136, 5),
     "news20": (15_935, 62_061, 20),
     "news20_one": (15_935, 62_061, 2),
     "poker": (25_010, 10, 10),
     "rcv1": (23_749, 47_236, 2),
     "rcv1_multi": (18_554, 47_236, 52),
+    "splice_worm": (100_000, 1_592, 2),
+    "stock": (950, 9, 203),
+    "winequality": (4_898, 11, 7),
 }
+REAL_QUERIES = {"mq2007_agg": 1_692, "mslr": 43}
 
 
 @pytest.fixture
@@ -164,6 +182,104 @@ def test_svmlight_sets_keep_their_published_width(folder):
     assert a9a.X.dtype == np.float32
 
 
+def test_ranking_sets_have_queries(folder):
+    (folder / "ltr" / "mq2007_agg").mkdir(parents=True)
+    for part in range(1, 6):
+        text = f"{part % 3} qid:{part} 1:{part} 2:NULL #docid = GX\n0 qid:{part} 2:NULL\n"
+        path = folder / "ltr" / "mq2007_agg" / f"A{part}.txt.gz"
+        path.write_bytes(gzip.compress(text.encode()))
+    data = load("mq2007_agg")
+    assert data.X.shape == (10, 21)
+    np.testing.assert_array_equal(data.X[:, 0], [1, 0, 2, 0, 3, 0, 4, 0, 5, 0])
+    np.testing.assert_array_equal(data.X[:, 1:], 0)
+    np.testing.assert_array_equal(data.y, [1, 0, 2, 0, 0, 0, 1, 0, 2, 0])
+    np.testing.assert_array_equal(data.qid, np.repeat(np.arange(1, 6), 2))
+    assert data.y.dtype == data.qid.dtype == np.int64
+
+
+def test_regression_sets_keep_their_target(folder):
+    (folder / "ordinal").mkdir()
+    text = (
+        "% about it\r\n@relation 'abalone'\r\n@attribute 'Sex' { M, F, I}\r\n"
+        "@attribute 'Whole weight' real\r\n@attribute 'Class_Rings' integer\r\n@data\r\n"
+        "I,0.5,15\r\nM,0.25,7,\r\nF,0.75,9\r\n"
+    )
+    (folder / "ordinal" / "abalone.arff.gz").write_bytes(gzip.compress(text.encode()))
+    data = load("abalone")
+    np.testing.assert_array_equal(data.X, [[0, 0, 1, 0.5], [1, 0, 0, 0.25], [0, 1, 0, 0.75]])
+    np.testing.assert_array_equal(data.y, [15, 7, 9])
+    assert (data.X.dtype, data.y.dtype) == (np.float32, np.float64)
+
+
+def test_california_of_scikit_learn_is_in_dollars(folder, monkeypatch):
+    class Bunch:
+        data = np.array([[8.3252, 41.0]])
+        target = np.array([4.526])
+
+    monkeypatch.setattr("sklearn.datasets.fetch_california_housing", lambda **_: Bunch)
+    data = load("california")
+    assert data.source == "scikit-learn"
+    np.testing.assert_allclose(data.y, [452_600])
+
+
+@pytest.mark.parametrize("separator", [";", ","])
+def test_winequality(folder, separator):
+    (folder / "ordinal").mkdir()
+    text = '"fixed acidity";"pH";"quality"\n7;3.5;6\n6.5;3;9'.replace(";", separator)
+    path = folder / "ordinal" / "winequality-white.csv.gz"
+    path.write_bytes(gzip.compress(text.encode()))
+    data = load("winequality")
+    np.testing.assert_array_equal(data.X, np.float32([[7, 3.5], [6.5, 3]]))
+    np.testing.assert_array_equal(data.y, [6, 9])
+    assert data.y.dtype == np.int64
+
+
+def test_splice_worm_has_a_column_per_letter_and_position(folder):
+    path = folder / "splice_worm.fasta.bz2"
+    header = b"> chr_num=1, strand=+, position=7, label=%d\n"
+    path.write_bytes(bz2.compress(header % -1 + b"GAT\n" + header % 1 + b"CC\nA\n"))
+    data = load("splice_worm")
+    expected = [[0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 1], [0, 1, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0]]
+    np.testing.assert_array_equal(data.X.toarray(), expected)
+    np.testing.assert_array_equal(data.y, [-1, 1])
+    data.X.check_format(full_check=True)
+    path.write_bytes(bz2.compress(header % 1 + b"GNT\n"))
+    with pytest.raises(ValueError, match="letters other than ACGT"):
+        load("splice_worm")
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=60), st.integers(1, 10))
+def test_equal_frequency_ranks_follow_the_target(target, n_ranks):
+    target = np.array(target) / 3
+    if len(np.unique(target)) < n_ranks:
+        with pytest.raises(ValueError, match="ranks take as many distinct targets"):
+            equal_frequency_ranks(target, n_ranks)
+        return
+    ranks = equal_frequency_ranks(target, n_ranks)
+    assert ranks.dtype == np.int64
+    np.testing.assert_array_equal(np.unique(ranks), np.arange(1, n_ranks + 1))
+    for i in range(target.size):
+        assert np.all(ranks[target == target[i]] == ranks[i])
+        assert np.all(ranks[target < target[i]] <= ranks[i])
+
+
+@given(st.integers(1, 100), st.integers(1, 12), st.integers(0, 100))
+def test_ranks_of_distinct_targets_are_of_one_size(n_rows, n_ranks, seed):
+    n_rows = max(n_rows, n_ranks)
+    target = np.random.default_rng(seed).permutation(n_rows)
+    sizes = np.bincount(equal_frequency_ranks(target, n_ranks))[1:]
+    assert sizes.size == n_ranks
+    assert sizes.max() - sizes.min() <= 1
+
+
+def test_a_frequent_target_leaves_the_others_their_share():
+    target = np.array([1, 2, 2, 2, 2, 2, 2, 3, 4, 5, 6])
+    ranks = equal_frequency_ranks(target, 4)
+    np.testing.assert_array_equal(ranks, [1, 2, 2, 2, 2, 2, 2, 3, 3, 4, 4])
+    target = np.array([1, 2, 3, 3, 3, 3, 3, 3, 3])
+    np.testing.assert_array_equal(equal_frequency_ranks(target, 3), target)
+
+
 @pytest.mark.skipif(not os.environ.get(DATA_VARIABLE), reason=f"${DATA_VARIABLE} is not set")
 @pytest.mark.parametrize("name", sorted(REAL_SHAPES))
 def test_real_data(name):
@@ -176,5 +292,8 @@ def test_real_data(name):
     assert data.X.dtype == np.float32
     assert data.y.shape == (n_rows,)
     assert len(np.unique(data.y)) == n_classes
+    if name in REAL_QUERIES:
+        changes = np.count_nonzero(np.diff(data.qid))
+        assert len(np.unique(data.qid)) == REAL_QUERIES[name] == changes + 1
     if data.X_test is not None:
         assert data.X_test.shape == (len(data.y_test), n_features)

@@ -11,15 +11,27 @@ __version__ = "0.1.0.dev0"
 if TYPE_CHECKING:
     from widemargin.certificate import Certificate
     from widemargin.estimators.certify import certify
+    from widemargin.estimators.linear_ranker import LinearRanker
     from widemargin.estimators.linear_svc import LinearSVC
+    from widemargin.estimators.ordinal_svc import OrdinalSVC
     from widemargin.model_io import load_model, save_model
 
-__all__ = ["Certificate", "LinearSVC", "certify", "load_model", "save_model"]
+__all__ = [
+    "Certificate",
+    "LinearRanker",
+    "LinearSVC",
+    "OrdinalSVC",
+    "certify",
+    "load_model",
+    "save_model",
+]
 
 # Imported on first use: a process that only asks for the version should not load Numba.
 _HOMES = {
     "Certificate": "widemargin.certificate",
+    "LinearRanker": "widemargin.estimators.linear_ranker",
     "LinearSVC": "widemargin.estimators.linear_svc",
+    "OrdinalSVC": "widemargin.estimators.ordinal_svc",
     "certify": "widemargin.estimators.certify",
     "load_model": "widemargin.model_io",
     "save_model": "widemargin.model_io",

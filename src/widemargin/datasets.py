@@ -6,10 +6,18 @@
 The package ships no data. `load` looks in the folder named by ``$WIDEMARGIN_DATA`` first, then
 asks scikit-learn's own fetchers where they have the set, and otherwise raises `DatasetMissing`,
 which says what is missing and where it can be had.
+
+Features are as published, except that those of covtype and mnist are scaled to [0, 1], abalone's
+sex is three columns of 0 and 1, and a letter of splice_worm is four. mslr and mq2007_agg are for
+ranking; their rows have a query. In mq2007_agg a feature is the position of a document in one of
+21 lists, 1 the first, and 0 if it is not in the list. abalone, bank8fm, california and stock are
+regression sets, which the literature on ordinal regression cuts into ranks:
+`equal_frequency_ranks` does. winequality has ranks of its own.
 """
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import os
 from collections.abc import Callable
@@ -25,6 +33,10 @@ DATA_VARIABLE = "WIDEMARGIN_DATA"
 
 _LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets"
 _UCI = "https://archive.ics.uci.edu"
+_MICROSOFT = "https://www.microsoft.com/en-us/research/project"
+_TORGO = "https://www.dcc.fc.up.pt/~ltorgo/Regression/DataSets.html"
+
+_DNA = b"ACGT"
 
 
 class DatasetMissing(FileNotFoundError):
@@ -40,14 +52,15 @@ class Dataset:
     name : str
     X : ndarray or csr_matrix of float32, shape (n, d)
     y : ndarray of int64, shape (n,)
-        Labels; -1 and +1 in the two-class sets.
+        Labels; -1 and +1 in the two-class sets, grades or ranks in the ranking and ordinal ones.
+        In the regression sets it is float64: the target itself.
     X_test, y_test : as X and y, or None
         The published test part, where there is one.
     qid : ndarray of int64 or None
         Query of each row, in ranking sets.
     source : {"folder", "scikit-learn"}
-        Where it came from. scikit-learn's rcv1 and news20 hold the same collections but other
-        rows or features than the files here do, so results from the two do not compare.
+        Where it came from. scikit-learn's rcv1, news20 and california hold the same collections
+        but other rows or features than the files here do, so results from the two do not compare.
     """
 
     name: str
@@ -104,6 +117,42 @@ def load(name: str, *, download: bool = True) -> Dataset:
     raise DatasetMissing(
         f"data set {name!r} is missing: {looked}; {tried}. It can be had from {entry.home}"
     ) from cause
+
+
+def equal_frequency_ranks(target: np.ndarray, n_ranks: int) -> np.ndarray:
+    """Cut a regression target into ranks of about as many rows each.
+
+    Equal targets get equal ranks. From the lowest up, each rank takes distinct targets until its
+    rows are nearest to an equal share of those not yet ranked; every rank gets some.
+
+    Parameters
+    ----------
+    target : ndarray of shape (n,)
+    n_ranks : int
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        Ranks, 1 .. n_ranks.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer distinct targets than ranks.
+    """
+    distinct, place, counts = np.unique(target, return_inverse=True, return_counts=True)
+    if distinct.size < n_ranks:
+        raise ValueError(f"{n_ranks} ranks take as many distinct targets, not {distinct.size}")
+    rows_up_to = np.cumsum(counts)
+    ends: list[int] = []  # of the ranks but the last, as places among the distinct targets
+    begin = ranked = 0
+    for still_to_come in range(n_ranks - 1, 0, -1):
+        share = ranked + (rows_up_to[-1] - ranked) / (still_to_come + 1)
+        candidates = rows_up_to[begin : distinct.size - still_to_come]
+        begin += int(np.argmin(np.abs(candidates - share))) + 1
+        ranked = int(rows_up_to[begin - 1])
+        ends.append(begin)
+    return np.searchsorted(ends, place, side="right") + 1
 
 
 # --- readers: one file layout each; they return the fields of Dataset -----------------------
@@ -163,7 +212,7 @@ def _read_idx(path: Path) -> np.ndarray:
 
 
 def _read_svmlight_pair(folder: Path, train: str, test: str, n_features: int) -> dict:
-    # Imported here: only two of the sets are svmlight text, and the reader compiles a kernel.
+    # Imported here: few of the sets are svmlight text, and the reader compiles a kernel.
     from widemargin.data.svmlight import read_svmlight
 
     def part(file: str) -> tuple[sp.csr_matrix, np.ndarray]:
@@ -171,6 +220,63 @@ def _read_svmlight_pair(folder: Path, train: str, test: str, n_features: int) ->
         return rows.X, rows.y.astype(np.int64)
 
     return _with_test_part(part(train), part(test))
+
+
+def _read_queries(folder: Path, files: tuple[str, ...], n_features: int) -> dict:
+    from widemargin.data.svmlight import read_svmlight
+
+    parts = [read_svmlight(folder / file, n_features=n_features) for file in files]
+    return {
+        "X": np.vstack([part.X.toarray() for part in parts]),
+        "y": np.concatenate([part.y for part in parts]).astype(np.int64),
+        "qid": np.concatenate([part.qid for part in parts]),
+    }
+
+
+def _read_arff(file: str, folder: Path) -> dict:
+    """The last attribute is the target; nominal ones become a column per value."""
+    from scipy.io.arff import loadarff
+
+    with gzip.open(folder / file, "rt", encoding="ascii") as stream:
+        table, attributes = loadarff(stream)
+    *features, target = attributes.names()
+    columns = []
+    for name in features:
+        kind, values = attributes[name]
+        if kind == "nominal":
+            columns += [table[name] == value.encode() for value in values]
+        else:
+            columns.append(table[name])
+    return {
+        "X": np.column_stack(columns).astype(np.float32),
+        "y": table[target].astype(np.float64),
+    }
+
+
+def _read_winequality(folder: Path) -> dict:
+    with gzip.open(folder / _WINE, "rt", encoding="ascii") as stream:
+        next(stream)
+        # Semicolons as published, or commas.
+        table = np.loadtxt((line.replace(";", ",") for line in stream), delimiter=",", ndmin=2)
+    return {"X": table[:, :-1].astype(np.float32), "y": table[:, -1].astype(np.int64)}
+
+
+def _read_splice_worm(folder: Path) -> dict:
+    """DNA strings of one length; letter A, C, G, T at position p is a 1 in column 4 p + 0 .. 3."""
+    with bz2.open(folder / _SPLICE) as stream:
+        lines = stream.read().split()
+    labels = [int(line[len(b"label=") :]) for line in lines if line.startswith(b"label=")]
+    letters = b"".join(line for line in lines if line.isalpha())
+    if letters.translate(None, _DNA):
+        raise ValueError(f"{_SPLICE} has letters other than {_DNA.decode()}")
+    codes = letters.translate(bytes.maketrans(_DNA, bytes(range(4))))
+    columns = np.frombuffer(codes, dtype=np.uint8).reshape(len(labels), -1).astype(np.int32)
+    n, length = columns.shape
+    columns += 4 * np.arange(length, dtype=np.int32)
+    ones = np.ones(n * length, dtype=np.float32)
+    row_starts = np.arange(0, n * length + 1, length, dtype=np.int32)
+    X = sp.csr_matrix((ones, columns.ravel(), row_starts), shape=(n, 4 * length))
+    return {"X": X, "y": np.array(labels, dtype=np.int64)}
 
 
 # --- scikit-learn's fetchers; one attempt each, so that an offline machine hears at once -----
@@ -208,6 +314,13 @@ def _fetch_covtype() -> dict:
     bunch = fetch_covtype(n_retries=1)
     X = _scaled_to_unit_interval(bunch.data.astype(np.float32))
     return {"X": X, "y": bunch.target.astype(np.int64)}
+
+
+def _fetch_california() -> dict:
+    from sklearn.datasets import fetch_california_housing
+
+    bunch = fetch_california_housing(n_retries=1)
+    return {"X": bunch.data.astype(np.float32), "y": 100_000.0 * bunch.target}
 
 
 def _fetch_mnist() -> dict:
@@ -264,6 +377,18 @@ def _svmlight_pair(train: str, test: str, n_features: int, page: str) -> _Entry:
     return _Entry((train, test), read, f"{_LIBSVM}/{page}")
 
 
+def _queries(files: tuple[str, ...], n_features: int, home: str) -> _Entry:
+    read = partial(_read_queries, files=files, n_features=n_features)
+    return _Entry(files, read, f"{_MICROSOFT}/{home}")
+
+
+def _regression(file: str, home: str, fetch: Callable[[], dict] | None = None) -> _Entry:
+    return _Entry((file,), partial(_read_arff, file), home, fetch)
+
+
+_WINE = "ordinal/winequality-white.csv.gz"
+_SPLICE = "splice_worm.fasta.bz2"
+_SPLICE_HOME = "the authors of https://doi.org/10.1186/1471-2105-8-S10-S7 (C. elegans, acceptors)"
 _PIECES = "to be saved with numpy.savez as CSR pieces data, indices, indptr, shape"
 _RCV1_HOME = f"scikit-learn's fetch_rcv1 (RCV1-v2), {_PIECES}, y_binary, y_multi"
 _NEWS20_HOME = f"{_LIBSVM}/multiclass.html#news20, {_PIECES}, y"
@@ -292,4 +417,18 @@ _ENTRIES = {
         "ijcnn1/ijcnn1.trn.bz2", "ijcnn1/ijcnn1.tst.bz2", 22, "binary.html#ijcnn1"
     ),
     "poker": _Entry(("poker.data.gz",), _read_poker, f"{_UCI}/dataset/158"),
+    "splice_worm": _Entry((_SPLICE,), _read_splice_worm, _SPLICE_HOME),
+    "mslr": _queries(("ltr/mslr_sample.txt.gz",), 136, "mslr/ (MSLR-WEB10K, of which 43 queries)"),
+    "mq2007_agg": _queries(
+        tuple(f"ltr/mq2007_agg/A{part}.txt.gz" for part in range(1, 6)),
+        21,
+        "letor-learning-rank-information-retrieval/ (LETOR 4.0, MQ2007-agg)",
+    ),
+    "abalone": _regression("ordinal/abalone.arff.gz", f"{_UCI}/dataset/1, as ARFF"),
+    "bank8fm": _regression("ordinal/bank8FM.arff.gz", f"{_TORGO} (bank8FM), as ARFF"),
+    "california": _regression(
+        "ordinal/cal.housing.arff.gz", f"{_TORGO} (California housing), as ARFF", _fetch_california
+    ),
+    "stock": _regression("ordinal/stock.arff.gz", f"{_TORGO} (stocks), as ARFF"),
+    "winequality": _Entry((_WINE,), _read_winequality, f"{_UCI}/dataset/186"),
 }

@@ -69,6 +69,30 @@ def test_query_ids():
     assert data.qid.dtype == np.int64
 
 
+def test_null_is_a_missing_value():
+    data = read(
+        b"0 qid:10 1:4 2:NULL 3:0 #docid = GX1\n2 qid:10 1:NULL\t4:NULL\r\n1 qid:11 5:NULL"
+    )
+    np.testing.assert_array_equal(data.X.toarray(), [[4, 0, 0, 0, 0], [0] * 5, [0] * 5])
+    assert data.X.indices.tolist() == [0, 2]
+    assert data.X.indptr.tolist() == [0, 2, 2, 2]
+    np.testing.assert_array_equal(data.y, [0, 2, 1])
+    assert read(b"1 1:NULL#tail\n").X.shape == (1, 1)
+
+
+def test_null_between_numbers_left_to_the_caller():
+    """Numbers too long for the parser find their places whatever was left out before them."""
+    digits = "0.1234567890123456789012345"
+    data = read(f"1 1:NULL 2:{digits} 3:NULL 4:2\n".encode(), dtype=np.float64)
+    np.testing.assert_array_equal(data.X.toarray(), [[0, float(digits), 0, 2]])
+
+
+@pytest.mark.parametrize("chunk_bytes", range(1, 20))
+def test_null_is_read_whole_however_the_text_is_cut(chunk_bytes):
+    data = read(b"1 1:NULL 2:3\n0 2:NULL", _chunk_bytes=chunk_bytes)
+    np.testing.assert_array_equal(data.X.toarray(), [[0, 3], [0, 0]])
+
+
 def test_rows_without_entries():
     data = read(b"1\n-1\n")
     assert data.X.shape == (2, 0)
@@ -260,6 +284,17 @@ def test_missing_file(tmp_path):
         (b"1 1:1:2", "value in '1:1:2' is not"),
         (b"1 1:nan", "value in '1:nan' is not a finite number"),
         (b"1 1:-inf", "value in '1:-inf' is not a finite number"),
+        (b"1 1:NULLX", "value in '1:NULLX' is not a finite number"),
+        (b"1 1:NULL0", "value in '1:NULL0' is not"),
+        (b"1 1:NUL", "value in '1:NUL' is not"),
+        (b"1 1:N", "value in '1:N' is not"),
+        (b"1 1:null", "value in '1:null' is not"),
+        (b"1 1:-NULL", "value in '1:-NULL' is not"),
+        (b"1 1:0NULL", "value in '1:0NULL' is not"),
+        (b"1 3:NULL 2:1", "index of '2:1' repeats or precedes"),
+        (b"1 3:1 3:NULL", "index of '3:NULL' repeats or precedes"),
+        (b"1 0:NULL", "index 0 in '0:NULL'"),
+        (b"NULL 1:1", "label 'NULL' is not a number"),
         (b"1 1:1e400", "a value overflows float32"),
         (b"1 1:1e39", "a value overflows float32"),
         (b"1 12", "'12' has no colon; expected index:value"),
@@ -307,6 +342,8 @@ def test_qid_missing_later():
 def test_n_features_exceeded():
     with pytest.raises(SvmlightError, match="line 2: index of '4:1' is over n_features = 3"):
         read(b"1 3:1\n1 4:1\n", n_features=3)
+    with pytest.raises(SvmlightError, match="index of '4:NULL' is over n_features = 3"):
+        read(b"1 4:NULL\n", n_features=3)
 
 
 @pytest.mark.parametrize("empty", [b"", b"\n\n", b"# only this", gzip.compress(b"", mtime=0)])

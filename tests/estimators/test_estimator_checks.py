@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import (
     parametrize_with_checks,
 )
 
-from widemargin import LinearSVC
+from widemargin import LinearRanker, LinearSVC, OrdinalSVC
 
 # These two ask that decision functions of two fits (rows weighted, rows repeated) agree to
 # seven digits. The default tol certifies the *objective* to 1e-3, so two fits agree that far
@@ -30,8 +30,11 @@ _NEED_A_SMALLER_TOL = {
         LinearSVC(loss="hinge", solver="ocas"),
         LinearSVC(multi_class="crammer_singer"),
         LinearSVC(multi_class="crammer_singer", solver="ocas", penalized_intercept=True),
+        LinearRanker(),
+        LinearRanker(solver="cpa", normalization="queries"),
+        OrdinalSVC(),
     ],
-    # Cutting planes weigh and repeat rows by the same arithmetic.
+    # Cutting planes weigh and repeat rows by the same arithmetic, but for ordering them.
     expected_failed_checks=lambda e: {} if e.solver == "ocas" else _NEED_A_SMALLER_TOL,
 )
 def test_scikit_learn_conformance(estimator, check):
@@ -70,3 +73,15 @@ def test_weights_equal_repetition_at_the_optimum(
         # Rounding may keep the last bit of the gap from closing; then max_iter ends the fit.
         warnings.simplefilter("ignore", ConvergenceWarning)
         check("LinearSVC", estimator)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        check_sample_weight_equivalence_on_dense_data,
+        check_sample_weight_equivalence_on_sparse_data,
+    ],
+)
+@pytest.mark.parametrize("estimator", [LinearRanker(tol=1e-13), OrdinalSVC(tol=1e-13)])
+def test_weights_equal_repetition_in_an_order(check, estimator):
+    check(type(estimator).__name__, estimator)

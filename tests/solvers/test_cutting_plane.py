@@ -3,14 +3,14 @@ import pytest
 from exact import optimum
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import multiclass_problems, problems
+from strategies import multiclass_problems, problems, ranking_problems
 
 from widemargin import threads
 from widemargin.certificate import certify_state
 from widemargin.data import as_rows
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
-from widemargin.risk import CrammerSinger, Hinge, SquaredHinge
+from widemargin.risk import CrammerSinger, Hinge, PairwiseHinge, SquaredHinge
 from widemargin.solvers.auto import CUTTING_PLANES as METHODS
 from widemargin.solvers.coordinate import CoordinateDescent
 from widemargin.solvers.cutting_plane import CuttingPlanes
@@ -32,6 +32,25 @@ def multiclass(intercept=Intercept.FREE, cost=0.1, classes=4, **shape):
     X, codes = noisy(classes=classes, **shape)
     risk = CrammerSinger(codes, np.full(len(codes), cost), classes)
     return Problem(as_rows(X), risk, intercept)
+
+
+def pairs_of(risk):
+    """Return row, row and weight of each pair (m,)."""
+    upper, lower = np.nonzero(
+        (risk.member[:, None] == risk.member) & (risk.level[:, None] > risk.level)
+    )
+    return risk.rows[upper], risk.rows[lower], risk.weight[upper] * risk.weight[lower]
+
+
+def ranking(cost=0.1, grades=5, **shape):
+    X, _ = noisy(**shape)
+    rng = np.random.default_rng(1)
+    y = np.digitize(
+        X.sum(axis=1) + 3 * rng.standard_normal(len(X)), np.linspace(-4, 4, grades - 1)
+    )
+    risk = PairwiseHinge(y, np.ones(len(X)), rng.integers(0, 3, len(X)))
+    share = cost * len(X) / risk.weigh_pairs().sum()
+    return Problem(as_rows(X), risk.scaled(np.full(3, share)), Intercept.NONE)
 
 
 def solve(problem, method="ocas", tol=1e-3, state=None, smallest_step=0.02, **limits):
@@ -60,7 +79,10 @@ def test_a_solved_problem_is_certified_at_the_exact_optimum(problem, method):
 
 
 @settings(deadline=None, max_examples=60)
-@given(problem=problems() | multiclass_problems(), smallest_step=st.sampled_from([0.0, 0.02]))
+@given(
+    problem=problems() | multiclass_problems() | ranking_problems(),
+    smallest_step=st.sampled_from([0.0, 0.02]),
+)
 def test_ocas_never_loses_what_it_has(problem, smallest_step):
     """Its best objective never rises and its lower bound never falls."""
     _, monitor = solve(problem, "ocas", tol=1e-6, smallest_step=smallest_step, max_iter=300)
@@ -87,6 +109,33 @@ def test_every_method_gets_there(method, intercept, make):
     if method != "cpa":
         phases.add("line search")
     assert monitor.history[-1].phases.keys() == phases
+
+
+@settings(deadline=None, max_examples=100)
+@given(problem=ranking_problems(), method=st.sampled_from(METHODS))
+def test_ranking_is_classification_of_differences(problem, method):
+    state, monitor = solve(problem, method, tol=1e-4, max_iter=20_000)
+    assert monitor.status == "converged"
+    certificate = certify_state(problem, state)
+    assert certificate.relative_gap <= 1.01e-4
+    X = problem.rows.matrix
+    X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+    upper, lower, cost = pairs_of(problem.risk)
+    best = optimum(
+        X[upper] - X[lower], np.ones(cost.size), cost, squared=False, intercept=Intercept.NONE
+    )
+    slip = 1e-7 * max(1.0, abs(best))
+    assert certificate.dual - slip <= best <= certificate.primal + slip
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_ranks(method):
+    problem = ranking()
+    state, monitor = solve(problem, method)
+    assert monitor.status == "converged"
+    certificate = certify_state(problem, state)
+    assert certificate.primal == pytest.approx(monitor.certificate.primal, rel=1e-12)
+    assert certificate.dual == pytest.approx(monitor.certificate.dual, rel=1e-12)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -139,7 +188,7 @@ def test_threads_split_the_rows_and_change_nothing():
     assert certify_state(problem, together).relative_gap <= 1e-3
 
 
-@pytest.mark.parametrize("make", [binary, multiclass])
+@pytest.mark.parametrize("make", [binary, multiclass, ranking])
 @pytest.mark.parametrize("method", ["cpa", "ocas"])
 def test_a_warm_start_at_the_solution_stops_at_once(make, method):
     problem = make()
@@ -149,17 +198,19 @@ def test_a_warm_start_at_the_solution_stops_at_once(make, method):
     assert certify_state(problem, again).relative_gap <= 1e-3
 
 
-def test_a_warm_start_from_another_cost_is_faster():
-    state, _ = solve(binary(cost=0.1))
-    problem = binary(cost=0.15)
+@pytest.mark.parametrize("make", [binary, ranking])
+def test_a_warm_start_from_another_cost_is_faster(make):
+    state, _ = solve(make(cost=0.1))
+    problem = make(cost=0.15)
     cold = solve(problem)[1].iteration
     warm = solve(problem, state=state)[1].iteration
     assert warm < cold
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_limits_stop_with_an_honest_certificate(method):
-    problem = multiclass(cost=100.0)
+@pytest.mark.parametrize("make", [multiclass, ranking])
+def test_limits_stop_with_an_honest_certificate(method, make):
+    problem = make(cost=100.0)
     state, monitor = solve(problem, method, tol=1e-12, max_iter=7)
     assert monitor.status == "max_iter"
     assert monitor.iteration == 7

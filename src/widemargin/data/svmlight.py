@@ -79,7 +79,8 @@ def read_svmlight(
     """Read lines ``label [qid:N] index:value ... [# comment]``.
 
     Indices start at 1 and increase along a line. Each number is the double nearest to its
-    decimal text, then rounded to `dtype`.
+    decimal text, then rounded to `dtype`. A value ``NULL``, LETOR's word for a missing one, is
+    left out of X as a zero would be; its index counts all the same.
 
     Parameters
     ----------

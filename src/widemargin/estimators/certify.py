@@ -6,21 +6,24 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from widemargin.certificate import Certificate, certify_state
 from widemargin.data import as_rows
 from widemargin.estimators.problems import make_problems
+from widemargin.estimators.ranking import OrderingModel
 from widemargin.estimators.validation import check_matrix, check_weights
 
 
-def certify(model, X, y, sample_weight=None) -> Certificate:
+def certify(model, X, y, sample_weight=None, qid=None) -> Certificate:
     """Recompute the duality-gap certificate of `model` on its training data.
 
-    The objective is evaluated at ``coef_`` and ``intercept_``, the lower bound at
-    ``dual_variables_``; how they were found does not matter.
+    The objective is evaluated at the model's coefficients, the lower bound at its dual
+    variables (``dual_variables_``, or ``dual_points_`` and ``dual_weights_``); how they were
+    found does not matter.
 
     Parameters
     ----------
-    model : fitted LinearSVC
+    model : fitted LinearSVC, LinearRanker or OrdinalSVC
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
     y : array-like of shape (n_samples,)
     sample_weight : array-like of shape (n_samples,), default=None
+    qid : array-like of shape (n_samples,), default=None
         The data that `model` was fitted on.
 
     Returns
@@ -32,18 +35,29 @@ def certify(model, X, y, sample_weight=None) -> Certificate:
     X = check_matrix(model, X, reset=False)
     y = column_or_1d(y)
     check_consistent_length(X, y)
-    n_rows = model.dual_variables_.shape[1]
+    n_rows = training_rows(model)
     if X.shape[0] != n_rows:
         raise ValueError(
             f"the model was trained on {n_rows} rows, and X has {X.shape[0]}: a certificate "
             "speaks of the training data"
         )
-    known = np.isin(y, model.classes_)
-    if not known.all():
-        row = int(np.argmin(known))
-        raise ValueError(f"row {row} has label {y[row]!r}, which the model does not know")
+    if hasattr(model, "classes_"):
+        known = np.isin(y, model.classes_)
+        if not known.all():
+            row = int(np.argmin(known))
+            raise ValueError(f"row {row} has label {y[row]!r}, which the model does not know")
+    if isinstance(model, OrderingModel):
+        problem = model._problem(X, y, qid, sample_weight)
+        return certify_state(problem[0], problem.state(model))
     codes = np.searchsorted(model.classes_, y)
     weights = check_weights(sample_weight, X)
     problems = make_problems(model, as_rows(X), model.classes_, codes, weights)
     states = problems.states(model.coef_, model.intercept_, model.dual_variables_)
     return Certificate.total(certify_state(problems[j], state) for j, state in enumerate(states))
+
+
+def training_rows(model) -> int:
+    """Return how many rows `model` was trained on."""
+    if isinstance(model, OrderingModel):
+        return model.n_samples_fit_
+    return model.dual_variables_.shape[1]

@@ -16,6 +16,7 @@ from widemargin.estimators.validation import (
     check_labels,
     check_matrix,
     check_positive,
+    check_same_length,
     check_training_parameters,
     check_weights,
 )
@@ -162,10 +163,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         previous = self._previous_fit()
         X = check_matrix(self, X, reset=True)
         y = check_labels(y)
-        if X.shape[0] != y.shape[0]:
-            raise ValueError(
-                f"X and y have inconsistent numbers of samples: {X.shape[0]} and {y.shape[0]}"
-            )
+        check_same_length(X, y)
         classes, codes = np.unique(y, return_inverse=True)
         weights = check_weights(sample_weight, X)
         problems = make_problems(self, as_rows(X), classes, codes, weights)
@@ -174,7 +172,8 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
         fit = Fit(self, problems, self._solver(problems), self._seeds(problems), starts, data)
         fit.run()
-        vars(self).update(problems.attributes(fit.states))
+        for name, value in problems.attributes(fit.states).items():
+            setattr(self, name, value)
         self.dual_variables_ = problems.dual(fit.states)
         fit.record()
         return self

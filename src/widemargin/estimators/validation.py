@@ -64,6 +64,43 @@ def check_labels(y):
     return y
 
 
+def check_grades(y):
+    """Return grades, any finite numbers, as float64 (n,)."""
+    y = column_or_1d(y, warn=True)
+    try:
+        grades = y.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("y must be numbers: grades that rows are to be ordered by") from None
+    bad = ~np.isfinite(grades)
+    if bad.any():
+        row = int(np.argmax(bad))
+        kind = "NaN" if np.isnan(grades[row]) else "infinity"
+        raise ValueError(f"Input y contains {kind} (row {row}): grades must be finite numbers")
+    return grades
+
+
+def check_groups(qid, n_rows):
+    """Return the number of each row's group, (n,), counted in their order; None without groups."""
+    if qid is None:
+        return None
+    qid = column_or_1d(qid)
+    if qid.shape[0] != n_rows:
+        raise ValueError(
+            f"X and qid have inconsistent numbers of samples: {n_rows} and {len(qid)}"
+        )
+    missing = qid != qid if qid.dtype.kind in "fc" else [q is None or q != q for q in qid]
+    if np.any(missing):
+        raise ValueError(f"qid is missing in row {int(np.argmax(missing))}")
+    return np.unique(qid, return_inverse=True)[1]
+
+
+def check_same_length(X, y):
+    if X.shape[0] != y.shape[0]:
+        raise ValueError(
+            f"X and y have inconsistent numbers of samples: {X.shape[0]} and {y.shape[0]}"
+        )
+
+
 def check_matrix(estimator, X, *, reset):
     """Return X as a C-ordered array or CSR matrix of floats, in place where it is one.
 

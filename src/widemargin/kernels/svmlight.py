@@ -42,7 +42,8 @@ QID_PRESENT = 1
 
 _TAB, _NEWLINE, _RETURN, _SPACE, _HASH = 9, 10, 13, 32, 35
 _PLUS, _MINUS, _DOT, _ZERO, _COLON = 43, 45, 46, 48, 58
-_UPPER_E, _D, _LOWER_E, _I, _Q = 69, 100, 101, 105, 113
+_UPPER_E, _UPPER_L, _UPPER_N, _UPPER_U = 69, 76, 78, 85
+_D, _LOWER_E, _I, _Q = 100, 101, 105, 113
 
 _EXACT_INTEGER = 2**53
 _LARGEST_MANTISSA = 9 * 10**17  # ten times as much, and a digit, still fits 64 bits
@@ -185,6 +186,18 @@ def _read_number(text, at):
 
 
 @kernel(fastmath=())
+def _is_null(text, at):
+    """Whether the token is ``NULL``, which stands for a missing value."""
+    return (
+        text[at] == _UPPER_N
+        and text[at + 1] == _UPPER_U
+        and text[at + 2] == _UPPER_L
+        and text[at + 3] == _UPPER_L
+        and _ends_token(text[at + 4])
+    )
+
+
+@kernel(fastmath=())
 def _at_qid(text, at):
     return text[at] == _Q and text[at + 1] == _I and text[at + 2] == _D and text[at + 3] == _COLON
 
@@ -305,7 +318,10 @@ def parse_lines(
                 at += 1
                 begin = at
                 outcome, value, at = _read_number(text, at)
-                if outcome == _MALFORMED:
+                if outcome == _MALFORMED:  # numbers never come here, so NULL costs them nothing
+                    if _is_null(text, begin):
+                        at = _skip_blanks(text, begin + 4)
+                        continue
                     error = VALUE_MISSING if _ends_token(text[begin]) else BAD_VALUE
                     break
                 if outcome == _LEFT_TO_CALLER:

@@ -15,6 +15,7 @@ proved by planes under r instead: `cut` finds one at any scores, and it is valid
 scores are, since it takes each pair's loss wholly or not at all.
 """
 
+from copy import copy
 from itertools import pairwise
 
 import numpy as np
@@ -48,8 +49,30 @@ class PairwiseHinge(Risk):
         group = np.zeros(y.size, dtype=np.intp) if group is None else np.asarray(group)
         self.n_rows = y.size
         self.rows, self.level, self.starts, self.n_levels = _levels(y, weight > 0.0, group)
+        self.groups = group[self.rows[self.starts[:-1]]]  # those with pairs
         self.weight = weight[self.rows]
         self.member = np.repeat(np.arange(self.n_levels.size), np.diff(self.starts))
+
+    def count_pairs(self):
+        """Return how many pairs there are in each group, (g,)."""
+        return self._sum_pairs(np.ones(self.weight.size))
+
+    def weigh_pairs(self):
+        """Return the weight of all pairs of each group, (g,)."""
+        return self._sum_pairs(self.weight)
+
+    def _sum_pairs(self, weight):
+        first = np.cumsum(self.n_levels) - self.n_levels
+        by_level = np.bincount(first[self.member] + self.level, weight)
+        below = np.cumsum(by_level) - by_level
+        below -= np.repeat(below[first], self.n_levels)
+        return np.add.reduceat(by_level * below, first)
+
+    def scaled(self, factors):
+        """Return this risk with the pairs of each group weighed by `factors`, (g,), too."""
+        risk = copy(self)
+        risk.weight = self.weight * np.sqrt(factors)[self.member]
+        return risk
 
     def value(self, S):
         return self._pairs(S[self.rows])[0]

@@ -131,7 +131,7 @@ class _Run:
         self._add_cut(cut, self.center)
         self._remember(self.center, self.center.penalty + cut.value)
         with self.monitor.phase("reduced problem"):
-            self.bundle.solve(_REDUCED_TOLERANCE * self.best_primal)
+            self.bundle.solve(_REDUCED_TOLERANCE * self.monitor.tol * self.best_primal)
         self._check()
 
     def _iterate(self):

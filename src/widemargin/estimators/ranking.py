@@ -1,0 +1,132 @@
+"""Models that order rows: what `LinearRanker` and `OrdinalSVC` share."""
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import BaseEstimator
+from sklearn.callback import CallbackSupportMixin
+from sklearn.utils.validation import check_is_fitted
+
+from widemargin.data import Rows, as_rows
+from widemargin.estimators.fitting import Fit
+from widemargin.estimators.validation import (
+    check_choice,
+    check_matrix,
+    check_positive,
+    check_training_parameters,
+)
+from widemargin.problem import Intercept, Problem, State, Tangents
+from widemargin.risk import PairwiseHinge
+from widemargin.solvers import auto
+
+NORMALIZATIONS = ("pairs", "queries")
+
+
+class OrderingModel(CallbackSupportMixin, BaseEstimator):
+    """A linear model trained by the pairwise hinge loss."""
+
+    #: how pairs of several groups are weighed against each other
+    normalization = "pairs"
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+    def _scores(self, X):
+        check_is_fitted(self)
+        return scores(check_matrix(self, X, reset=False), self.coef_)
+
+    def _check_parameters(self):
+        check_positive("C", self.C)
+        check_choice("solver", self.solver, ("auto", *auto.CUTTING_PLANES))
+        check_training_parameters(self)
+
+    def _fit_order(self, problem: "OrderingProblem", data):
+        """Solve `problem` and set the attributes that come of it."""
+        solver = "ocas" if self.solver == "auto" else self.solver
+        fit = Fit(self, problem, solver, [0], [self._start(problem)], data)
+        fit.run()
+        (state,) = fit.states
+        for name, value in problem.attributes(fit.states).items():
+            setattr(self, name, value)
+        self.dual_weights_, self.dual_points_ = state.dual.weights, state.dual.coefs
+        self.n_pairs_ = problem.n_pairs
+        self.n_samples_fit_ = problem.rows.n_rows
+        fit.record()
+
+    def _start(self, problem):
+        """Return the last fit's state, if this one starts there."""
+        if not (self.warm_start and hasattr(self, "dual_points_")):
+            return None
+        if self.coef_.shape != (problem.rows.n_features,):
+            return None
+        return problem.state(self)
+
+
+def scores(X, coef):
+    """Return X coef, (n,)."""
+    return as_rows(X).scores(coef) if scipy.sparse.issparse(X) else X @ coef
+
+
+class OrderingProblem:
+    """The one problem whose solution orders the rows.
+
+    All pairs together weigh C times as much as their rows do, so that C means about what it
+    means to a classifier, and does not depend on how many pairs there are.
+
+    Parameters
+    ----------
+    model : OrderingModel
+    rows : Rows of shape (n, d)
+    grades : ndarray of shape (n,)
+    weights : ndarray of shape (n,) or None
+    group : ndarray of int, shape (n,), or None
+    finish : callable(coef) -> dict
+        Attributes that the model needs to predict besides `coef_`.
+    """
+
+    def __init__(self, model, rows: Rows, grades, weights, group=None, finish=None):
+        self.rows, self.finish = rows, finish
+        weights = np.ones(rows.n_rows) if weights is None else weights
+        risk = PairwiseHinge(grades, weights, group)
+        if risk.rows.size == 0:
+            raise ValueError(_no_pairs(grades[weights > 0.0], group))
+        #: groups without pairs
+        self.left_out = np.empty(0, dtype=np.intp)
+        if group is not None:
+            self.left_out = np.setdiff1d(group[weights > 0.0], risk.groups)
+        pairs = risk.weigh_pairs()
+        if model.normalization == "queries":
+            by_group = np.bincount(risk.member, risk.weight) / np.diff(risk.starts)
+            share = by_group / by_group.sum() / pairs
+        else:
+            share = np.full(pairs.size, 1.0 / pairs.sum())
+        self.n_pairs = int(risk.count_pairs().sum())
+        self.risk = risk.scaled(model.C * risk.weight.sum() * share)
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        return Problem(self.rows, self.risk, Intercept.NONE)
+
+    def attributes(self, states):
+        """Return what the model needs to predict."""
+        (state,) = states
+        more = self.finish(state.coef) if self.finish is not None else {}
+        return {"coef_": state.coef, **more}
+
+    def state(self, model):
+        """Return the state that a fitted model is in."""
+        tangents = Tangents(model.dual_weights_, model.dual_points_)
+        return State(model.coef_.astype(np.float64), 0.0, tangents)
+
+
+def _no_pairs(grades, group):
+    if np.all(grades == grades[0]):
+        return (
+            f"every row that counts has the same grade, {grades[0]:g} (n_samples={grades.size}): "
+            "there is nothing to put in order"
+        )
+    return "no group has rows of different grades: there is no pair to put in order"

@@ -1,0 +1,275 @@
+"""How well scores order the rows of each query: what scikit-learn has only for one query.
+
+Every function takes targets and scores, (n,) each, and the query of each row, `qid`: whole
+numbers, strings or any other hashable values, in any order. Without it all rows are one query.
+"""
+
+from numbers import Integral
+from typing import NamedTuple
+
+import numpy as np
+
+from widemargin.kernels.pair_counts import pair_weights
+
+_LARGEST_EXPONENT = 1000  # of a gain 2^y; sums of such gains are still finite
+
+
+def pairwise_accuracy(y_true, y_score, qid=None, sample_weight=None, normalization="pairs"):
+    """Return the fraction of pairs that the scores order as the targets do.
+
+    A pair is two rows i, j of one query with y_i > y_j. It counts 1 if s_i > s_j, and 1/2 if
+    s_i = s_j. With two distinct targets and one query this is the area under the ROC curve.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Targets: any real numbers, equal ones allowed.
+    y_score : array-like of shape (n,)
+    qid : array-like of shape (n,), optional
+        Query of each row. Default: all rows are one query.
+    sample_weight : array-like of shape (n,), optional
+        A pair weighs w_i w_j. Default: 1 for each row.
+    normalization : {"pairs", "queries"}, default="pairs"
+        "pairs": the pairs of all queries together. "queries": the mean, over the queries that
+        have pairs, of each one's own fraction; a query weighs as much as its rows of positive
+        weight do on average.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If no query has two rows of positive weight whose targets differ.
+    """
+    if normalization not in ("pairs", "queries"):
+        raise ValueError(f"normalization must be 'pairs' or 'queries', not {normalization!r}")
+    y, scores, query = _checked(y_true, y_score, qid)
+    weights = _checked_weights(sample_weight, y.size)
+
+    order = np.lexsort((scores, query))
+    query_ends = np.cumsum(np.bincount(query))
+    ordered, pairs = np.empty(query_ends.size), np.empty(query_ends.size)
+    ranks = _ranks_in_query(y, query)
+    pair_weights(ranks[order], scores[order], weights[order], query_ends, ordered, pairs)
+    kept = pairs > 0.0
+    if not np.any(kept):
+        raise ValueError(
+            "there is no pair to order: no query has two rows of positive weight whose y_true "
+            "differ"
+        )
+    if normalization == "pairs":
+        fraction = ordered.sum() / pairs.sum()
+    else:
+        rows = np.bincount(query[weights > 0.0], minlength=query_ends.size)
+        query_weights = np.bincount(query, weights)[kept] / rows[kept]
+        fraction = np.average(ordered[kept] / pairs[kept], weights=query_weights)
+    return min(float(fraction), 1.0)  # rounding may have lifted it by a hair
+
+
+def ndcg(y_true, y_score, qid=None, k=10, gain="exponential"):
+    """Return the mean over queries of the normalised discounted cumulative gain at k.
+
+    The row at position p = 1, 2, ... of its query, highest score first, adds its gain over
+    log2(p + 1), for p <= k; the sum is divided by that of the best order. Rows of equal score
+    share their discounts, as in scikit-learn's `ndcg_score`. Queries without a positive grade
+    are left out.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Grades, none negative.
+    y_score : array-like of shape (n,)
+    qid : array-like of shape (n,), optional
+        Query of each row. Default: all rows are one query.
+    k : int or None, default=10
+        Number of positions that count; None: all.
+    gain : {"exponential", "linear"}, default="exponential"
+        2^y - 1, as in LETOR, or y, as in scikit-learn.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If a grade is negative, or no query has a positive one.
+    """
+    if gain not in ("exponential", "linear"):
+        raise ValueError(f"gain must be 'exponential' or 'linear', not {gain!r}")
+    if k is not None and (isinstance(k, bool) or not isinstance(k, Integral) or k < 1):
+        raise ValueError(f"k must be None or a whole number of at least 1, not {k!r}")
+    y, scores, query = _checked(y_true, y_score, qid)
+    _refuse("y_true must not be negative", y, y < 0.0)
+    if gain == "exponential":
+        limit = f"y_true must not exceed {_LARGEST_EXPONENT} where the gain is exponential"
+        _refuse(limit, y, y > _LARGEST_EXPONENT)
+        gains = np.exp2(y) - 1.0
+    else:
+        gains = y
+
+    lists = _sorted_lists(scores, query)
+    position = lists.positions()
+    discount = 1.0 / np.log2(position + 2.0)
+    if k is not None:
+        discount[position >= k] = 0.0
+    tie_sizes = np.diff(lists.tie_starts, append=y.size)
+    shared = np.repeat(np.add.reduceat(discount, lists.tie_starts) / tie_sizes, tie_sizes)
+    reached = np.add.reduceat(gains[lists.order] * shared, lists.query_starts)
+    best_order = np.lexsort((-gains, query))
+    best = np.add.reduceat(gains[best_order] * discount, lists.query_starts)
+    kept = best > 0.0
+    if not np.any(kept):
+        raise ValueError("y_true is zero in every row: no query has an NDCG")
+    return float(np.mean(reached[kept] / best[kept]))
+
+
+def mean_average_precision(y_true, y_score, qid=None):
+    """Return the mean over queries of the average precision; rows with y > 0 are relevant.
+
+    The average precision is the mean, over a query's relevant rows, of the share of relevant
+    rows among those that score at least as high, as in scikit-learn's
+    `average_precision_score`. Queries without a relevant row are left out.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+    y_score : array-like of shape (n,)
+    qid : array-like of shape (n,), optional
+        Query of each row. Default: all rows are one query.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If no row is relevant.
+    """
+    y, scores, query = _checked(y_true, y_score, qid)
+    lists = _sorted_lists(scores, query)
+    relevant = (y > 0.0)[lists.order].astype(np.float64)
+    if not np.any(relevant):
+        raise ValueError("no row is relevant: y_true is positive in none")
+    last_of_tie = np.append(lists.tie_starts[1:], y.size) - 1
+    relevant_in_tie = np.add.reduceat(relevant, lists.tie_starts)
+    totals = np.add.reduceat(relevant, lists.query_starts)
+    before_query = np.cumsum(totals) - totals
+
+    query_of_tie = query[lists.order][last_of_tie]
+    found = np.cumsum(relevant)[last_of_tie] - before_query[query_of_tie]
+    precision = found / (lists.positions()[last_of_tie] + 1)
+    sums = np.bincount(query_of_tie, relevant_in_tie * precision)
+    kept = totals > 0.0
+    return float(np.mean(sums[kept] / totals[kept]))
+
+
+class _Lists(NamedTuple):
+    """Rows query by query, the highest score first.
+
+    Attributes
+    ----------
+    order : (n,) int64 array
+        Row at each place.
+    query_starts, tie_starts : int64 arrays
+        Places where a query begins, and where rows of one query and one score begin.
+    """
+
+    order: np.ndarray
+    query_starts: np.ndarray
+    tie_starts: np.ndarray
+
+    def positions(self):
+        """Return the position of each place inside its query, from 0, (n,)."""
+        n = self.order.size
+        sizes = np.diff(self.query_starts, append=n)
+        return np.arange(n) - np.repeat(self.query_starts, sizes)
+
+
+def _sorted_lists(scores, query):
+    order = np.lexsort((-scores, query))
+    new_query = _changes(query[order])
+    new_score = _changes(scores[order])
+    return _Lists(order, np.flatnonzero(new_query), np.flatnonzero(new_query | new_score))
+
+
+def _ranks_in_query(y, query):
+    """Return the rank of each row among the distinct targets of its query, from 0, int64."""
+    order = np.lexsort((y, query))
+    new_query = _changes(query[order])
+    number = np.cumsum(new_query | _changes(y[order]))
+    ranks = np.empty(y.size, dtype=np.int64)
+    ranks[order] = number - number[new_query][query[order]]
+    return ranks
+
+
+def _changes(values):
+    """Return whether each value differs from the one before it, (n,); the first one does."""
+    return np.append(True, values[1:] != values[:-1])
+
+
+def _checked(y_true, y_score, qid):
+    """Return targets and scores as float64 and the number of each row's query, (n,) each.
+
+    Queries are numbered from 0, without gaps.
+    """
+    y, scores = _checked_vector("y_true", y_true), _checked_vector("y_score", y_score)
+    _check_length("y_score", scores, y.size)
+    if qid is None:
+        return y, scores, np.zeros(y.size, dtype=np.int64)
+    qid = np.asarray(qid)
+    if qid.ndim != 1:
+        raise ValueError(f"qid must have one dimension, not {qid.ndim}")
+    _check_length("qid", qid, y.size)
+    return y, scores, _numbered(qid)
+
+
+def _numbered(qid):
+    if qid.dtype == object:
+        numbers = {}
+        for row, query in enumerate(qid):
+            if query is None or query != query:
+                raise ValueError(f"qid has no query in row {row}")
+            numbers.setdefault(query, len(numbers))
+        return np.array([numbers[query] for query in qid], dtype=np.int64)
+    if qid.dtype.kind == "f" and np.any(np.isnan(qid)):
+        raise ValueError(f"qid has no query in row {np.argmax(np.isnan(qid))}")
+    return np.unique(qid, return_inverse=True)[1].astype(np.int64, copy=False)
+
+
+def _checked_weights(sample_weight, n_rows):
+    """Return weights as float64 (n,), scaled by a power of two so that products are finite."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    weights = _checked_vector("sample_weight", sample_weight)
+    _check_length("sample_weight", weights, n_rows)
+    _refuse("sample_weight must not be negative", weights, weights < 0.0)
+    return np.ldexp(weights, -np.frexp(weights.max())[1])
+
+
+def _checked_vector(name, values):
+    try:
+        vector = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be numbers: {error}") from None
+    if vector.ndim != 1:
+        raise ValueError(f"{name} must have one dimension, not {vector.ndim}")
+    if vector.size == 0:
+        raise ValueError(f"{name} has no rows")
+    _refuse(f"{name} must be finite", vector, ~np.isfinite(vector))
+    return vector
+
+
+def _check_length(name, values, n_rows):
+    if values.size != n_rows:
+        raise ValueError(f"{name} has {values.size} rows, y_true has {n_rows}")
+
+
+def _refuse(rule, values, bad):
+    """Raise ValueError, naming the first row that breaks the rule."""
+    if np.any(bad):
+        row = int(np.argmax(bad))
+        raise ValueError(f"{rule}: row {row} has {values[row]:g}")
