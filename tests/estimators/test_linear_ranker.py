@@ -169,7 +169,7 @@ def test_groups_without_pairs_are_left_out_and_said_once():
     y = np.where(qid == 103, 1.0, y)
     qid = np.where(np.arange(len(y)) == 7, 999, qid)  # alone in its group
     with pytest.warns(
-        UserWarning, match=r"2 groups have no two rows .*\(qid 103, ...; 19"
+        UserWarning, match=r"2 groups have no two rows .*\(qid 103, ...; groups that remain: 19"
     ) as said:
         model = LinearRanker().fit(X, y, qid)
     assert len(said) == 1
