@@ -9,8 +9,6 @@ loss: C = C_avg / n.
 
 from __future__ import annotations
 
-import argparse
-import os
 import time
 import warnings
 from collections.abc import Callable
@@ -20,7 +18,8 @@ from statistics import median
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.analyse import ROOT, rewrite
+from benchmarks.analyse import ROOT
+from benchmarks.sections import run, table
 from benchmarks.sorted_search import sorted_exact
 from widemargin import LinearSVC, datasets, threads
 from widemargin.data import as_rows
@@ -120,14 +119,6 @@ def warm_up() -> None:
 def load(name: str):
     data = datasets.load(name, download=False)
     return data.X, data.y
-
-
-def table(header: list[str], rows: list[list[str]]) -> str:
-    lines = ["| " + " | ".join(header) + " |", "| --- |" + " ---: |" * (len(header) - 1)]
-    for row in rows:
-        lines.append("| " + " | ".join(row) + " |")
-        print(lines[-1], flush=True)
-    return "\n".join(lines)
 
 
 # --- sections ---------------------------------------------------------------------------
@@ -351,22 +342,5 @@ SECTIONS = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("sections", nargs="*", metavar="SECTION", help=", ".join(SECTIONS))
-    chosen = parser.parse_args().sections or list(SECTIONS)
-    unknown = sorted(set(chosen) - set(SECTIONS))
-    if unknown:
-        parser.error(f"no section is called {unknown[0]!r}")
-    if os.environ.get("OMP_NUM_THREADS") != "1":
-        parser.error("set OMP_NUM_THREADS=1: products are compared on one thread")
-    warm_up()
-    for name in chosen:
-        print(f"\n{name}", flush=True)
-        text = SECTIONS[name]()
-        document = DOCUMENT.read_text(encoding="utf-8")
-        DOCUMENT.write_text(rewrite(document, name, text), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    run(__doc__, DOCUMENT, SECTIONS, warm_up)

@@ -10,7 +10,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 from sklearn.exceptions import NotFittedError
 
-from widemargin import LinearSVC, certify
+from widemargin import LinearRanker, LinearSVC, OrdinalSVC, certify
 from widemargin.model_io import ModelFileError, load_model, save_model, write_liblinear
 
 LABELS = {
@@ -21,6 +21,15 @@ LABELS = {
     "object": np.array(["ham", "späm"], dtype=object),
     "three ints": np.array([1, 2, 7], dtype=np.int32),
     "three strings": np.array(["a", "b", "c"]),
+}
+
+ORDERED_LABELS = {
+    "ints": np.array([1, 2, 3, 7]),
+    "floats": np.array([-1.0, 0.0, 2.0]),
+    "two": np.array([0, 1], dtype=np.int8),
+    "strings": np.array(["a", "b", "ç"]),
+    "objects": np.array(["a", "b", "c"], dtype=object),
+    "bools": np.array([False, True]),
 }
 
 
@@ -37,11 +46,42 @@ def fitted(labels=LABELS["int"], **parameters):
     return LinearSVC(**{"C": 0.5, "random_state": 0, **parameters}).fit(X, y)
 
 
+def ordered(labels, seed=0):
+    """Rows that lean towards the order of their labels, and their groups."""
+    X, y = problem(labels, seed=seed)
+    return X + 0.5 * np.searchsorted(labels, y)[:, None], y, np.arange(len(y)) // 8
+
+
+def fitted_ranker(**parameters):
+    X, y, qid = ordered(np.arange(4.0))
+    return LinearRanker(**{"C": 0.5, **parameters}).fit(X, y, qid=qid)
+
+
+def fitted_ordinal(labels=ORDERED_LABELS["ints"], **parameters):
+    X, y, _ = ordered(labels)
+    return OrdinalSVC(**{"C": 0.5, **parameters}).fit(X, y)
+
+
 @pytest.fixture
 def saved(tmp_path):
     """The path of a saved two-class model."""
     path = tmp_path / "model.wm"
     save_model(fitted(), path)
+    return path
+
+
+@pytest.fixture
+def saved_ranker(tmp_path):
+    path = tmp_path / "ranker.wm"
+    save_model(fitted_ranker(), path)
+    return path
+
+
+@pytest.fixture
+def saved_ordinal(tmp_path):
+    """The path of a saved model of four ordered classes."""
+    path = tmp_path / "ordinal.wm"
+    save_model(fitted_ordinal(), path)
     return path
 
 
@@ -131,46 +171,232 @@ class TestRoundTrip:
             save_model(model, tmp_path / "model")
 
 
-class TestDamage:
-    def refuse(self, path, match):
-        with pytest.raises(ModelFileError, match=match) as caught:
-            load_model(path)
-        message = str(caught.value)
-        assert message.startswith(f"{path}: ")
-        assert "\n" not in message
+class TestOrderRoundTrip:
+    attributes = ("coef_", "dual_weights_", "dual_points_")
+    facts = ("n_features_in_", "n_samples_fit_", "n_pairs_", "n_iter_", "status_", "solver_")
+    facts += ("certificate_",)
 
+    def compare(self, loaded, model):
+        assert type(loaded) is type(model)
+        assert loaded.get_params() == model.get_params()
+        for name in self.attributes:
+            np.testing.assert_array_equal(getattr(loaded, name), getattr(model, name))
+        for name in self.facts:
+            assert getattr(loaded, name) == getattr(model, name), name
+
+    @pytest.mark.parametrize("normalization", ["pairs", "queries"])
+    def test_ranker(self, tmp_path, normalization):
+        model = fitted_ranker(normalization=normalization)
+        save_model(model, tmp_path / "model")
+        loaded = load_model(tmp_path / "model")
+        self.compare(loaded, model)
+        X, y, qid = ordered(np.arange(4.0))
+        np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+        assert certify(loaded, X, y, qid=qid) == model.certificate_
+
+    @pytest.mark.parametrize("labels", ORDERED_LABELS.values(), ids=ORDERED_LABELS)
+    @pytest.mark.parametrize("error", ["absolute", "zero_one"])
+    def test_ordinal(self, tmp_path, labels, error):
+        model = fitted_ordinal(labels, error=error)
+        save_model(model, tmp_path / "model")
+        loaded = load_model(tmp_path / "model")
+        self.compare(loaded, model)
+        assert loaded.classes_.dtype == model.classes_.dtype
+        np.testing.assert_array_equal(loaded.classes_, model.classes_)
+        np.testing.assert_array_equal(loaded.thresholds_, model.thresholds_)
+        X, y, _ = ordered(labels)
+        np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+        np.testing.assert_array_equal(loaded.score_samples(X), model.score_samples(X))
+        assert certify(loaded, X, y) == model.certificate_
+
+    def test_thresholds_at_infinity(self, tmp_path):
+        model = fitted_ordinal()
+        model.thresholds_ = np.array([-np.inf, 0.5, np.inf])
+        save_model(model, tmp_path / "model")
+        assert load_model(tmp_path / "model").thresholds_.tolist() == [-np.inf, 0.5, np.inf]
+
+    def test_feature_names(self, tmp_path):
+        pandas = pytest.importorskip("pandas")
+        X, y, qid = ordered(np.arange(4.0))
+        frame = pandas.DataFrame(X, columns=list("vwxyz"))
+        save_model(LinearRanker().fit(frame, y, qid=qid), tmp_path / "model")
+        assert load_model(tmp_path / "model").feature_names_in_.tolist() == list("vwxyz")
+
+    def test_a_loaded_model_starts_the_next_fit(self, saved_ranker):
+        X, y, qid = ordered(np.arange(4.0))
+        again = load_model(saved_ranker).set_params(warm_start=True).fit(X, y, qid=qid)
+        assert again.n_iter_ <= load_model(saved_ranker).n_iter_
+        assert again.certificate_.relative_gap <= 1e-3
+
+    @pytest.mark.parametrize("name", ["saved_ranker", "saved_ordinal"])
+    def test_saving_again_gives_the_same_bytes(self, tmp_path, name, request):
+        path = request.getfixturevalue(name)
+        save_model(load_model(path), tmp_path / "again")
+        assert (tmp_path / "again").read_bytes() == path.read_bytes()
+
+    @pytest.mark.parametrize("estimator", [LinearRanker, OrdinalSVC])
+    def test_an_unfitted_model_is_refused(self, tmp_path, estimator):
+        with pytest.raises(NotFittedError):
+            save_model(estimator(), tmp_path / "model")
+        assert not list(tmp_path.iterdir())
+
+
+def refuse(path, match):
+    """Insist that the file is refused in one line that names it."""
+    with pytest.raises(ModelFileError, match=match) as caught:
+        load_model(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert "\n" not in message
+
+
+class TestOrderDamage:
+    @pytest.mark.parametrize("name", ["saved_ranker", "saved_ordinal"])
+    def test_cut_anywhere(self, name, request):
+        path = request.getfixturevalue(name)
+        whole = path.read_bytes()
+        for length in [*range(0, len(whole), 97), len(whole) - 1]:
+            path.write_bytes(whole[:length])
+            refuse(path, "cut short")
+
+    @pytest.mark.parametrize(
+        "name", ["coef", "dual_weights", "dual_points", "thresholds", "classes"]
+    )
+    def test_missing_tensor(self, saved_ordinal, name):
+        rewrite(saved_ordinal, lambda tensors: tensors.pop(name))
+        refuse(saved_ordinal, f"tensor '{name}' is missing")
+
+    @pytest.mark.parametrize(
+        ("name", "array"),
+        [
+            ("coef", np.zeros((1, 5))),
+            ("dual_weights", np.zeros((1, 3))),
+            ("dual_points", np.zeros((1, 5))),
+            ("dual_points", np.zeros(5)),
+            ("thresholds", np.zeros(4)),
+            ("thresholds", np.zeros((3, 1))),
+            ("classes", np.zeros((1, 4))),
+        ],
+    )
+    def test_shapes_that_contradict_each_other(self, saved_ordinal, name, array):
+        rewrite(saved_ordinal, lambda tensors: tensors.update({name: array}))
+        refuse(saved_ordinal, f"tensor '{name}' has shape .* expected")
+
+    def test_points_of_another_number_of_features(self, saved_ranker):
+        def widen(tensors):
+            tensors["coef"] = np.append(tensors["coef"], 1.0)
+
+        rewrite(saved_ranker, widen)
+        refuse(saved_ranker, "tensor 'dual_points' has shape .* expected")
+
+    @pytest.mark.parametrize("name", ["coef", "dual_weights", "dual_points", "thresholds"])
+    def test_other_type(self, saved_ordinal, name):
+        rewrite(
+            saved_ordinal, lambda tensors: tensors.update({name: tensors[name].astype(np.float32)})
+        )
+        refuse(saved_ordinal, f"tensor '{name}' has the unexpected type")
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf])
+    @pytest.mark.parametrize("name", ["coef", "dual_weights", "dual_points"])
+    def test_values_that_are_not_finite(self, saved_ranker, name, value):
+        rewrite(saved_ranker, lambda t: t.update({name: np.full_like(t[name], value)}))
+        refuse(saved_ranker, f"tensor '{name}' holds values that are not finite")
+
+    def test_weights_below_zero(self, saved_ranker):
+        rewrite(saved_ranker, lambda t: t.update(dual_weights=-t["dual_weights"]))
+        refuse(saved_ranker, "tensor 'dual_weights' holds values below zero")
+
+    @pytest.mark.parametrize(
+        "thresholds", [[1.0, 0.0, 2.0], [0.0, np.nan, 1.0], [np.nan] * 3, [np.inf, 0.0, 1.0]]
+    )
+    def test_thresholds_that_do_not_rise(self, saved_ordinal, thresholds):
+        rewrite(saved_ordinal, lambda tensors: tensors.update(thresholds=np.array(thresholds)))
+        refuse(saved_ordinal, "thresholds do not rise")
+
+    def test_classes_out_of_order(self, saved_ordinal):
+        rewrite(saved_ordinal, lambda tensors: tensors.update(classes=np.array([1, 3, 2, 7])))
+        refuse(saved_ordinal, "class labels are not in order")
+
+    @pytest.mark.parametrize("values", [["b", "a", "c", "d"], ["a", 1, 2, 3]])
+    def test_classes_in_the_header_out_of_order(self, saved_ordinal, values):
+        labels = {"kind": "object", "values": values}
+        rewrite(saved_ordinal, change_model=lambda model: model.update(classes=labels))
+        refuse(saved_ordinal, "class labels are not in order")
+
+    @pytest.mark.parametrize(
+        ("change", "match"),
+        [
+            ({"estimator": "LinearSVC"}, "parameters are not LinearSVC's"),
+            ({"parameters": {"C": -1}}, "parameters are not OrdinalSVC's"),
+            ({"parameters": {"solver": "dcd"}}, "parameters are not OrdinalSVC's"),
+            ({"parameters": {"error": "squared"}}, "parameters are not OrdinalSVC's"),
+            ({"n_rows": None}, "'n_rows' is missing or malformed"),
+            ({"n_rows": 1}, "no order to learn from 1 rows"),
+            ({"n_pairs": 1.5}, "'n_pairs' is missing or malformed"),
+            ({"n_pairs": 0}, "no order to learn from 40 rows in 0 pairs"),
+            ({"classes": {"kind": "str", "values": ["a", "b"]}}, "'thresholds' has shape"),
+            ({"feature_names": ["a"]}, "does not name all 5 features"),
+        ],
+    )
+    def test_fields_of_the_header(self, saved_ordinal, change, match):
+        rewrite(saved_ordinal, change_model=lambda model: model.update(change))
+        refuse(saved_ordinal, match)
+
+    def test_a_normalization_that_there_is_not(self, saved_ranker):
+        rewrite(
+            saved_ranker,
+            change_model=lambda model: model["parameters"].update(normalization="rows"),
+        )
+        refuse(saved_ranker, "parameters are not LinearRanker's: normalization")
+
+    def test_a_certificate_in_parts(self, saved_ordinal):
+        def split(model):
+            model["certificate"]["parts"] = [{"primal": 1.0, "dual": 1.0}] * 4
+
+        rewrite(saved_ordinal, change_model=split)
+        refuse(saved_ordinal, "certificate has parts")
+
+    def test_a_classifier_that_claims_to_be_a_ranker(self, saved):
+        def claim(model):
+            model.update(estimator="LinearRanker", parameters={}, n_pairs=3)
+
+        rewrite(saved, change_model=claim)
+        refuse(saved, "tensor 'coef' has shape")
+
+
+class TestDamage:
     def test_cut_anywhere(self, saved):
         whole = saved.read_bytes()
         for length in [*range(0, len(whole), 97), 1, 7, 8, 9, len(whole) // 2, len(whole) - 1]:
             saved.write_bytes(whole[:length])
-            self.refuse(saved, "cut short")
+            refuse(saved, "cut short")
 
     @pytest.mark.parametrize("content", [b"", b"\0" * 100, b"\xff" * 100, b"solver_type L2R\n"])
     def test_not_safetensors(self, tmp_path, content):
         path = tmp_path / "model"
         path.write_bytes(content)
-        self.refuse(path, "not a model file")
+        refuse(path, "not a model file")
 
     def test_bytes_after_the_end(self, saved):
         saved.write_bytes(saved.read_bytes() + b"more")
-        self.refuse(saved, "not a model file")
+        refuse(saved, "not a model file")
 
     def test_foreign_safetensors(self, tmp_path):
         save_file({"weight": np.zeros((2, 2))}, tmp_path / "model")
-        self.refuse(tmp_path / "model", "not one that holds a widemargin model")
+        refuse(tmp_path / "model", "not one that holds a widemargin model")
 
     def test_foreign_header(self, saved):
         rewrite(saved, change_metadata=lambda metadata: metadata.pop("widemargin"))
-        self.refuse(saved, "not one that holds a widemargin model")
+        refuse(saved, "not one that holds a widemargin model")
 
     def test_other_version(self, saved):
         rewrite(saved, change_model=lambda model: model.update(format_version=2))
-        self.refuse(saved, "version 2; .*reads version 1")
+        refuse(saved, "version 2; .*reads version 1")
 
     @pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null", "[" * 100_000])
     def test_header_that_is_no_description(self, saved, text):
         rewrite(saved, change_metadata=lambda metadata: metadata.update(widemargin=text))
-        self.refuse(saved, "does not describe a model")
+        refuse(saved, "does not describe a model")
 
     @pytest.mark.parametrize(
         "name",
@@ -178,7 +404,7 @@ class TestDamage:
     )
     def test_missing_tensor(self, saved, name):
         rewrite(saved, change_tensors=lambda tensors: tensors.pop(name))
-        self.refuse(saved, f"tensor '{name}' is missing")
+        refuse(saved, f"tensor '{name}' is missing")
 
     @pytest.mark.parametrize(
         ("name", "array"),
@@ -194,17 +420,17 @@ class TestDamage:
     )
     def test_shapes_that_contradict_each_other(self, saved, name, array):
         rewrite(saved, change_tensors=lambda tensors: tensors.update({name: array}))
-        self.refuse(saved, f"tensor '{name}' has shape .* expected")
+        refuse(saved, f"tensor '{name}' has shape .* expected")
 
     @pytest.mark.parametrize("dtype", [np.int64, np.float32, bool])
     def test_other_type(self, saved, dtype):
         rewrite(saved, lambda tensors: tensors.update(coef=np.zeros((1, 5), dtype)))
-        self.refuse(saved, "tensor 'coef' has the unexpected type")
+        refuse(saved, "tensor 'coef' has the unexpected type")
 
     @pytest.mark.parametrize("value", [np.nan, np.inf])
     def test_values_that_are_not_finite(self, saved, value):
         rewrite(saved, lambda tensors: tensors.update(coef=np.full((1, 5), value)))
-        self.refuse(saved, "tensor 'coef' holds values that are not finite")
+        refuse(saved, "tensor 'coef' holds values that are not finite")
 
     @pytest.mark.parametrize(
         ("name", "change"),
@@ -220,26 +446,26 @@ class TestDamage:
     )
     def test_dual_variables_that_point_astray(self, saved, name, change):
         rewrite(saved, lambda tensors: tensors.update({name: change(tensors[name])}))
-        self.refuse(saved, "dual variables contradict themselves")
+        refuse(saved, "dual variables contradict themselves")
 
     @pytest.mark.parametrize("n_rows", [-1, 3, 2**80])
     def test_another_number_of_rows(self, saved, n_rows):
         rewrite(saved, change_model=lambda model: model.update(n_rows=n_rows))
-        self.refuse(saved, "dual variables contradict themselves")
+        refuse(saved, "dual variables contradict themselves")
 
     @pytest.mark.parametrize("classes", [[1], [1, 1]])
     def test_classes_that_are_not_distinct(self, saved, classes):
         rewrite(saved, lambda tensors: tensors.update(classes=np.array(classes)))
-        self.refuse(saved, "two distinct values")
+        refuse(saved, "two distinct values")
 
     @pytest.mark.parametrize(
         ("change", "match"),
         [
             ({"estimator": "os.system"}, "unknown estimator 'os.system'"),
             ({"estimator": ["LinearSVC"]}, "'estimator' is missing or malformed"),
-            ({"parameters": {"shell": "true"}}, "parameters are not those of a LinearSVC"),
-            ({"parameters": {"C": -1}}, "parameters are not those of a LinearSVC"),
-            ({"parameters": {"class_weight": {"a": 1}}}, "parameters are not those"),
+            ({"parameters": {"shell": "true"}}, "parameters are not LinearSVC's"),
+            ({"parameters": {"C": -1}}, "parameters are not LinearSVC's"),
+            ({"parameters": {"class_weight": {"a": 1}}}, "parameters are not"),
             ({"classes": {"kind": "bool", "values": [0, 1]}}, "class labels are not what"),
             ({"classes": {"kind": "code", "values": ["a", "b"]}}, "class labels are not what"),
             ({"classes": {"kind": "object", "values": ["a", []]}}, "class labels are not what"),
@@ -252,7 +478,7 @@ class TestDamage:
     )
     def test_fields_of_the_header(self, saved, change, match):
         rewrite(saved, change_model=lambda model: model.update(change))
-        self.refuse(saved, match)
+        refuse(saved, match)
 
     def test_missing_file_and_directory(self, tmp_path):
         with pytest.raises(FileNotFoundError):
@@ -331,4 +557,12 @@ class TestLiblinear:
         model.classes_ = np.array(classes)
         with pytest.raises(ValueError, match="only 32-bit integer labels, not "):
             write_liblinear(model, tmp_path / "model")
+        assert not list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize("make", [fitted_ranker, fitted_ordinal])
+    def test_models_of_order_are_refused(self, tmp_path, make):
+        with pytest.raises(
+            TypeError, match=r"no form for (LinearRanker|OrdinalSVC), only for class"
+        ):
+            write_liblinear(make(), tmp_path / "model")
         assert not list(tmp_path.iterdir())

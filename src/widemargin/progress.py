@@ -47,7 +47,7 @@ class ProgressLine:
         with self.lock:
             self.solved += relative <= self.tol
             text = (
-                f"widemargin  {record.time:.1f} s  pass {record.iteration:.0f}  "
+                f"widemargin  {record.time:.1f} s  iteration {record.iteration:.0f}  "
                 f"objective {record.primal:.6g}  gap {relative:.2e} (tol {self.tol:.0e})"
             )
             if self.n_problems > 1:

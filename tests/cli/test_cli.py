@@ -1,59 +1,23 @@
 """Every command as a person or a script meets it: output, exit codes, and bad input."""
 
 import gzip
-import json
 import os
+import re
 import signal
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from cli.commands import refuse, run, strict_json, succeed
 from safetensors.numpy import save_file
-from typer.testing import CliRunner
 
-from widemargin import LinearSVC, __version__, certify, model_io
-from widemargin.cli.app import app
+from widemargin import LinearSVC, __version__, certify
 from widemargin.cli.metrics import break_even_point
 from widemargin.data.svmlight import read_svmlight
-from widemargin.model_io import load_model, save_model
+from widemargin.model_io import load_model, save_model, saved
 
 COMMANDS = ("train", "predict", "evaluate", "certify", "demo")
-
-
-def run(*arguments, stdin=None):
-    """Invoke the command line in this process."""
-    return CliRunner().invoke(app, [str(a) for a in arguments], input=stdin)
-
-
-def succeed(*arguments, stdin=None):
-    """Invoke, insist on exit code 0, and return what was printed."""
-    result = run(*arguments, stdin=stdin)
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def refuse(*arguments, naming=(), stdin=None):
-    """Invoke, insist on exit code 2 and one line on stderr that names what is at fault."""
-    result = run(*arguments, stdin=stdin)
-    assert result.exit_code == 2, (result.output, result.exception)
-    assert result.stdout == ""
-    lines = result.stderr.splitlines()
-    assert len(lines) == 1, lines
-    assert lines[0].startswith("widemargin: ")
-    for word in naming:
-        assert str(word) in lines[0]
-    return lines[0]
-
-
-def strict_json(result):
-    """Parse the one JSON object on stdout; NaN and infinity are not JSON."""
-
-    def fail(constant):
-        raise AssertionError(f"{constant} is not JSON")
-
-    assert result.stdout.count("\n") == 1
-    return json.loads(result.stdout, parse_constant=fail)
 
 
 def svmlight(X, y) -> str:
@@ -107,7 +71,7 @@ class TestHelp:
     @pytest.mark.parametrize("command", COMMANDS)
     def test_every_command_has_an_example(self, command):
         text = succeed(command, "--help").stdout
-        assert f"widemargin {command}" in text.partition("Example:")[2]
+        assert f"widemargin {command}" in re.split("Examples?:", text)[1]
         assert "--json" in text
 
     def test_version(self):
@@ -129,13 +93,20 @@ class TestTrain:
     def test_says_what_it_proved(self, data, tmp_path):
         result = succeed("train", data, "-C", "0.5", "--out", tmp_path / "m")
         assert "60 rows, 4 features, 2 classes" in result.stdout
+        assert re.search(r"solver (dcd|acf), \d+ pass(es)?,", result.stdout)
         assert "% of the optimum" in result.stdout
         assert str(tmp_path / "m") in result.stdout
         assert load_model(tmp_path / "m").certificate_.relative_gap <= 1e-3
 
+    def test_cutting_planes_take_iterations(self, data, tmp_path):
+        text = succeed("train", data, "--out", tmp_path / "m", "--solver", "ocas").stdout
+        assert re.search(r"solver ocas, \d+ iterations,", text)
+        assert "pass" not in text
+
     def test_json(self, data, tmp_path):
         result = succeed("train", data, "--out", tmp_path / "m", "--json")
         report = strict_json(result)
+        assert report["task"] == "classify"
         assert report["classes"] == [-1, 1]
         assert report["status"] == "converged"
         assert report["certificate"]["relative_gap"] <= 1e-3
@@ -256,7 +227,7 @@ class TestTrain:
         refuse("train", "-", "--out", tmp_path / "m", naming=["standard input"], stdin=text)
         assert not (tmp_path / "m").exists()
 
-    def held_out_that_cannot_be_opened(self, tmp_path):
+    def test_data_that_cannot_be_opened(self, tmp_path):
         out = tmp_path / "m"
         refuse("train", tmp_path / "none", "--out", out, naming=[tmp_path / "none", "No such"])
         refuse("train", tmp_path, "--out", out, naming=[tmp_path, "directory"])
@@ -290,11 +261,11 @@ class TestTrain:
         assert not out.exists()
 
     def test_an_interrupted_fit_saves_what_it_has(self, data, tmp_path, monkeypatch):
-        def fit(model, X, y):
-            model.fit(X, y)
+        def fit(model, data):
+            model.fit(data.X, data.y)
             model.status_ = "interrupted"
 
-        monkeypatch.setattr("widemargin.cli.training.fit_quietly", fit)
+        monkeypatch.setattr("widemargin.cli.training.fit", fit)
         result = succeed("train", data, "--out", tmp_path / "m", "--quiet")
         assert "warning: interrupted before --tol 0.001; the model is saved" in result.stderr
         assert load_model(tmp_path / "m").status_ == "interrupted"
@@ -433,7 +404,17 @@ class TestEvaluate:
         result = succeed("evaluate", model, "-", "--json", stdin="7 1:1\n1 1:1\n-1 1:1\n")
         assert strict_json(result)["accuracy"] == pytest.approx(1 / 3)
         assert result.stderr.count("\n") == 1
-        assert "1 row with labels the model never saw (7)" in result.stderr
+        assert "standard input: 1 row with labels the model never saw (7)" in result.stderr
+
+    def test_unknown_labels_may_be_fractions(self, model, three, tmp_path):
+        succeed("train", three, "--out", tmp_path / "three.wm")
+        for path in (model, tmp_path / "three.wm"):
+            predicted = succeed("predict", path, "-", stdin="0 2:3\n").stdout.strip()
+            text = f"{predicted} 2:3\n{predicted} 2:3\n0.5 2:3\n"
+            report = strict_json(succeed("evaluate", path, "-", "--json", stdin=text))
+            assert report["accuracy"] == pytest.approx(2 / 3)
+        # F1 is 0.8 for the class predicted throughout, and 0 for what is no class.
+        assert report["macro_f1"] == pytest.approx(0.4)
 
     def test_no_label_is_known(self, model, data, tmp_path):
         refuse("evaluate", model, "-", stdin="7 1:1\n", naming=["(7)", "(-1, 1)"])
@@ -538,7 +519,7 @@ class TestInterruption:
         def interrupted(_):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(model_io, "_read_description", interrupted)
+        monkeypatch.setattr(saved, "_read_description", interrupted)
         result = run("predict", model, data)
         assert result.exit_code == 130
         assert result.stdout == ""

@@ -56,6 +56,13 @@ def test_labels_may_be_words_and_weights_count():
     assert certificate.dual == pytest.approx(model.certificate_.dual, rel=1e-12)
 
 
+def test_half_stars():
+    X, y = stages()
+    model = OrdinalSVC(C=10).fit(X, y / 2)
+    np.testing.assert_array_equal(model.classes_, np.arange(3, 8) / 2)
+    np.testing.assert_array_equal(model.predict(X), OrdinalSVC(C=10).fit(X, y).predict(X) / 2)
+
+
 def test_sparse_rows_and_single_precision():
     X, y = stages()
     expected = OrdinalSVC(C=10, tol=1e-5).fit(X, y)
@@ -80,8 +87,8 @@ def test_it_searches_in_a_pipeline():
     ("y", "message"),
     [
         (np.ones(442), "only one class: .*1"),
-        (np.full(442, np.nan), "NaN"),
-        (np.random.default_rng(0).random(442), "continuous"),
+        (np.r_[np.ones(441), np.nan], r"no label in row 441 \(NaN\)"),
+        (np.array([None] + [1.0] * 441), "no label in row 0"),
     ],
 )
 def test_bad_labels_are_named(y, message):

@@ -10,7 +10,15 @@ import time
 import typer
 
 from widemargin.cli import options, output
-from widemargin.cli.errors import BadInput, CommandGroup, check_output, complain, naming, reading
+from widemargin.cli.errors import (
+    BadInput,
+    CommandGroup,
+    check_output,
+    complain,
+    naming,
+    reading,
+    shown,
+)
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -35,6 +43,7 @@ def widemargin(context: typer.Context, version: options.Version = False) -> None
       widemargin demo
       widemargin train train.svm -C 1 --out model.wm
       widemargin evaluate model.wm test.svm
+      widemargin train queries.txt --task rank --out ranker.wm
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
@@ -42,11 +51,14 @@ def widemargin(context: typer.Context, version: options.Version = False) -> None
 
 @app.command()
 def train(
+    context: typer.Context,
     data: options.Data,
     out: options.Out,
+    task: options.Task = options.TaskName.classify,
     C: options.Cost = 1.0,
     loss: options.Loss = options.LossName.squared_hinge,
     multi_class: options.MultiClass = options.MultiClassName.ovr,
+    normalization: options.Normalization = options.NormalizationName.pairs,
     solver: options.Solver = options.SolverName.auto,
     tol: options.Tol = 1e-3,
     max_iter: options.MaxIter = 10_000,
@@ -60,53 +72,72 @@ def train(
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> None:
-    """Train a classifier and write it with its certificate.
+    """Train a model and write it with its certificate.
+
+    \b
+    What the labels in DATA mean depends on the task:
+      classify  names of classes, whole numbers, to be told apart
+      rank      grades: higher ones should score higher, among the rows of one
+                group (a query's documents); a line names its group by qid:N,
+                and without that all rows are one group
+      ordinal   steps of a scale (stars, stages), to be predicted
+      roc       two numbers: rows of the larger one should score higher, for
+                the largest area under the ROC curve
 
     The certificate is a lower bound on what any model could reach for this data and C, so it
     proves how close the trained one is. A run that stops early (--max-iter, --max-time, Ctrl-C)
     still writes its model, with the gap it reached.
 
     \b
-    Example:
+    Examples:
       widemargin train train.svm.gz -C 10 --loss hinge --out model.wm
+      widemargin train queries.txt --task rank --out ranker.wm
+      widemargin train reviews.svm --task ordinal --out stars.wm
+      widemargin train clicks.svm --task roc --out clicks.wm
     """
+    options.check_task(context, task, solver)
     if no_intercept and penalized_intercept:
         raise BadInput("--no-intercept and --penalized-intercept contradict each other")
     check_output(out, data)
     check_output(liblinear, data, out)
 
-    from widemargin import LinearSVC
     from widemargin.cli import training
     from widemargin.cli.inputs import read_data
     from widemargin.model_io import liblinear_labels, save_model, write_liblinear
 
     started = time.perf_counter()
-    X, y = read_data(data)
+    rows = read_data(data)
     read_seconds = time.perf_counter() - started
     with reading(data):
-        training.check_labels(y)
+        training.check_data(task, rows)
     if liblinear is not None:
         with reading(liblinear):
-            liblinear_labels(y)  # known now rather than after the training
+            liblinear_labels(rows.y)  # known now rather than after the training
 
-    model = LinearSVC(
-        C=C,
-        loss=loss.value,
-        multi_class=multi_class.value,
-        solver=solver.value,
-        tol=tol,
-        fit_intercept=not no_intercept,
-        penalized_intercept=penalized_intercept,
-        class_weight=class_weight and class_weight.value,
-        max_iter=max_iter,
-        max_time=max_time,
-        n_jobs=n_jobs,
-        random_state=seed,
-        verbose=0 if quiet or json else 1,
+    model = training.make_model(
+        task,
+        shared={
+            "C": C,
+            "solver": solver.value,
+            "tol": tol,
+            "max_iter": max_iter,
+            "max_time": max_time,
+            "n_jobs": n_jobs,
+            "verbose": 0 if quiet or json else 1,
+        },
+        classify={
+            "loss": loss.value,
+            "multi_class": multi_class.value,
+            "fit_intercept": not no_intercept,
+            "penalized_intercept": penalized_intercept,
+            "class_weight": class_weight and class_weight.value,
+            "random_state": seed,
+        },
+        rank={"normalization": normalization.value},
     )
     started = time.perf_counter()
     with reading(data):
-        training.fit_quietly(model, X, y)
+        training.fit(model, rows)
     fit_seconds = time.perf_counter() - started
 
     with naming(out):
@@ -117,52 +148,63 @@ def train(
 
     if model.status_ != "converged":
         complain(f"warning: {training.early_stop(model)}")
-    report = training.report(model, X, data, read_seconds, fit_seconds)
+    seconds = {"read_seconds": read_seconds, "fit_seconds": fit_seconds}
+    report = training.report(task, model, rows) | seconds
     if json:
-        output.print_json({**report, "model": out, "liblinear": liblinear})
+        output.print_json({"data": data, **report, "model": out, "liblinear": liblinear})
     elif not quiet:
         saved = " and ".join(filter(None, [out, liblinear]))
-        output.print_lines(training.in_words(report, model) | {"saved": saved})
+        output.print_lines(training.in_words(report, model, rows) | {"saved": saved})
 
 
 @app.command()
 def predict(
     model: options.Model,
     data: options.Data,
-    out: options.LabelsOut = None,
+    out: options.PredictionsOut = None,
     scores: options.Scores = False,
     json: options.Json = False,
 ) -> None:
-    """Predict the label of every row, one per line.
+    """Predict the label or the score of every row, one per line.
 
     The labels in DATA are ignored; any number will do. Features that the model never saw are
-    ignored as well. With --scores each line is the label, a tab, and the decision value:
-    positive for the larger of two labels. For more than two classes there is one value for each,
-    in increasing order of the labels, and the largest decides.
+    ignored as well.
+
+    A model trained to rank, or for the ROC area, predicts scores: the higher, the higher a row
+    ranks. Others predict labels, and with --scores each line is the label, a tab, and the score
+    behind it. For two classes it is positive for the larger label; for more classes there is
+    one for each, in increasing order of the labels, and the largest decides; for ordinal labels
+    it rises with them.
 
     \b
-    Example:
+    Examples:
       widemargin predict model.wm test.svm > labels.txt
+      widemargin predict ranker.wm queries.txt > scores.txt
     """
     check_output(out, model, data)
 
-    from widemargin.cli.inputs import read_data, read_model, whole_labels
+    from widemargin import LinearRanker
+    from widemargin.cli.inputs import read_data, read_model, scores_of, whole_labels
     from widemargin.model_io import atomic_write
 
-    classifier = read_model(model)
-    X, _ = read_data(data, n_features=classifier.n_features_in_)
-    labels = whole_labels(classifier.predict(X)).tolist()
-    values = None
-    if scores:
-        values = classifier.decision_function(X).tolist()
+    predictor = read_model(model)
+    ranks = isinstance(predictor, LinearRanker)
+    if ranks and scores:
+        raise BadInput(f"--scores: {model} ranks, and predicts scores without being told")
+    X = read_data(data, n_features=predictor.n_features_in_).X
+    results = {}
+    if not ranks:
+        results["labels"] = whole_labels(predictor.predict(X)).tolist()
+    if ranks or scores:
+        results["scores"] = scores_of(predictor, X).tolist()
+    text = output.columns_as_text(*results.values())
     if out is not None:
         with naming(out), atomic_write(out) as file:
-            file.write(output.labels_as_text(labels, values).encode())
+            file.write(text.encode())
     elif not json:
-        output.write_stdout(output.labels_as_text(labels, values))
+        output.write_stdout(text)
     if json:
-        summary = {"model": model, "data": data, "rows": len(labels), "out": out}
-        results = {"labels": labels} | ({"scores": values} if scores else {})
+        summary = {"model": model, "data": data, "rows": X.shape[0], "out": out}
         output.print_json(summary if out else summary | results)
 
 
@@ -170,34 +212,44 @@ def predict(
 def evaluate(model: options.Model, data: options.Data, json: options.Json = False) -> None:
     """Measure how well a model predicts labelled rows.
 
-    Prints the accuracy and, for two classes, the area under the ROC curve, the precision/recall
-    break-even point and F1, with the larger label as the positive one; for more classes, the
-    mean F1 over the classes.
+    \b
+    What is measured depends on what the model was trained for:
+      classify  accuracy; for two classes also the ROC area, the break-even
+                point of precision and recall, and F1, with the larger label
+                as the positive one; for more, the mean F1 over the classes
+      rank      the fraction of pairs in the right order (equal scores count
+                one half), NDCG@10 with gains 2^grade - 1, and MAP with
+                grades above 0 as relevant, over the groups named by qid:N
+      ordinal   the mean absolute error in steps of the scale, the accuracy,
+                and the fraction of pairs in the right order
+      roc       the ROC area and the average precision; a model trained for
+                rank gets these too where DATA has two labels and no qid
+
+    A measure that these rows leave open, such as NDCG without a grade above 0, is undefined.
 
     \b
     Example:
       widemargin evaluate model.wm test.svm
     """
     from widemargin.cli.inputs import read_data, read_model
-    from widemargin.cli.metrics import NAMES, check_labels, measure
+    from widemargin.cli.metrics import check_labels, in_words, measure, positive_label
 
-    classifier = read_model(model)
-    X, y = read_data(data, n_features=classifier.n_features_in_)
-    with reading(data):
-        doubt = check_labels(y, classifier.classes_)
-    if doubt:
-        complain(f"warning: {data}: {doubt}")
+    predictor = read_model(model)
+    rows = read_data(data, n_features=predictor.n_features_in_)
+    if hasattr(predictor, "classes_"):
+        with reading(data):
+            doubt = check_labels(rows.y, predictor.classes_)
+        if doubt:
+            complain(f"warning: {shown(data)}: {doubt}")
 
-    measures = measure(classifier, X, y)
+    measures = measure(predictor, rows)
+    n_rows = rows.X.shape[0]
     if json:
-        output.print_json({"model": model, "data": data, "rows": X.shape[0], **measures})
+        output.print_json({"model": model, "data": data, "rows": n_rows, **measures})
         return
-    lines = {"rows": f"{X.shape[0]:,}"}
-    if len(classifier.classes_) == 2:
-        lines["rows"] += f", positive label {classifier.classes_[1]}"
-    for key, value in measures.items():
-        lines[NAMES[key]] = "undefined" if value is None else f"{value:.4f}"
-    output.print_lines(lines)
+    positive = positive_label(predictor, rows)
+    sides = "" if positive is None else f", positive label {positive}"
+    output.print_lines({"rows": f"{n_rows:,}{sides}"} | in_words(measures))
 
 
 @app.command()
@@ -212,23 +264,23 @@ def certify(model: options.Model, data: options.Data, json: options.Json = False
       widemargin certify model.wm train.svm
     """
     from widemargin.cli.inputs import read_data, read_model
+    from widemargin.estimators.certify import certify as recompute
+    from widemargin.estimators.certify import training_rows
 
-    classifier = read_model(model)
-    n_rows, n_features = classifier.dual_variables_.shape[1], classifier.n_features_in_
-    X, y = read_data(data)
+    certified = read_model(model)
+    n_rows, n_features = training_rows(certified), certified.n_features_in_
+    X, y, qid = read_data(data)
     if X.shape[0] != n_rows or X.shape[1] > n_features:
         raise BadInput(
-            f"{data}: {output.shape_in_words(*X.shape)}, but the model was trained on "
+            f"{shown(data)}: {output.shape_in_words(*X.shape)}, but the model was trained on "
             f"{output.shape_in_words(n_rows, n_features)}; "
             "a certificate needs the training data itself, all of it, in its order"
         )
     X.resize(n_rows, n_features)
 
-    from widemargin import certify as recompute
-
     with reading(data):
-        certificate = recompute(classifier, X, y)
-    stored = classifier.certificate_
+        certificate = recompute(certified, X, y, qid=qid)
+    stored = certified.certificate_
     # Both are sums over the same rows in float64; only the order of summation may differ.
     agrees = math.isclose(certificate.primal, stored.primal, rel_tol=1e-9) and math.isclose(
         certificate.dual, stored.dual, rel_tol=1e-9, abs_tol=1e-9 * abs(stored.primal)

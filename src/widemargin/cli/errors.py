@@ -64,7 +64,7 @@ def naming(path: str | os.PathLike) -> Iterator[None]:
     except BrokenPipeError:
         raise  # nobody reads on: no mistake of the user's
     except OSError as error:
-        raise BadInput(f"{_shown(path)}: {error.strerror or error}") from error
+        raise BadInput(f"{shown(path)}: {error.strerror or error}") from error
 
 
 @contextlib.contextmanager
@@ -77,13 +77,14 @@ def reading(path: str | os.PathLike) -> Iterator[None]:
         # The first line says what is wrong; with scikit-learn, those after it are advice that
         # belongs to Python code.
         message = str(error).strip().partition("\n")[0]
-        shown = _shown(path)
-        if not message.startswith((f"{shown}:", f"{shown},")):  # not named yet
-            message = f"{shown}: {message}"
+        name = shown(path)
+        if not message.startswith((f"{name}:", f"{name},")):  # not named yet
+            message = f"{name}: {message}"
         raise BadInput(message) from error
 
 
-def _shown(path: str | os.PathLike) -> str:
+def shown(path: str | os.PathLike) -> str:
+    """Return the name by which messages speak of `path`."""
     return "standard input" if path == "-" else os.fspath(path)
 
 

@@ -1,20 +1,22 @@
-"""What commands read: data as rows and labels, models, and how the two meet."""
+"""What commands read: data as rows, labels and groups; models; and how the two meet."""
 
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
 
+from widemargin import OrdinalSVC
 from widemargin.cli.errors import reading
 from widemargin.data.svmlight import read_svmlight
 from widemargin.model_io import load_model
 
 
 class Data(NamedTuple):
-    """Rows and labels of one file."""
+    """Rows, labels and, where it has them, groups of one file."""
 
     X: scipy.sparse.csr_matrix
     y: np.ndarray
+    qid: np.ndarray | None
 
 
 def read_data(path: str, n_features: int | None = None) -> Data:
@@ -28,7 +30,7 @@ def read_data(path: str, n_features: int | None = None) -> Data:
         data = read_svmlight(path)
     if n_features is not None:
         data.X.resize(data.X.shape[0], n_features)
-    return Data(data.X, whole_labels(data.y))
+    return Data(data.X, whole_labels(data.y), data.qid)
 
 
 def whole_labels(labels: np.ndarray) -> np.ndarray:
@@ -40,6 +42,11 @@ def whole_labels(labels: np.ndarray) -> np.ndarray:
     ):
         return labels.astype(np.int64)
     return labels
+
+
+def scores_of(model, X) -> np.ndarray:
+    """Return what a model predicts by: (n,), or (n, n_classes) for more than two classes."""
+    return model.score_samples(X) if isinstance(model, OrdinalSVC) else model.decision_function(X)
 
 
 def read_model(path: str):

@@ -6,6 +6,17 @@ from typing import Annotated
 
 import typer
 
+from widemargin.cli.errors import BadInput
+
+
+class TaskName(StrEnum):
+    """What a model is to learn from the labels."""
+
+    classify = "classify"
+    rank = "rank"
+    ordinal = "ordinal"
+    roc = "roc"
+
 
 class LossName(StrEnum):
     """What a row on the wrong side of its margin costs."""
@@ -27,11 +38,22 @@ class SolverName(StrEnum):
     tca = "tca"
 
 
+# These visit row after row; the tasks whose loss is over pairs of rows need cutting planes.
+COORDINATE_SOLVERS = (SolverName.dcd, SolverName.acf)
+
+
 class MultiClassName(StrEnum):
     """How more than two classes are told apart."""
 
     ovr = "ovr"
     crammer_singer = "crammer_singer"
+
+
+class NormalizationName(StrEnum):
+    """How groups of rows are weighed against each other."""
+
+    pairs = "pairs"
+    queries = "queries"
 
 
 class ClassWeightName(StrEnum):
@@ -60,11 +82,43 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+# Options of `train` that only one task has a use for.
+_ONLY_FOR = {
+    "loss": TaskName.classify,
+    "multi_class": TaskName.classify,
+    "no_intercept": TaskName.classify,
+    "penalized_intercept": TaskName.classify,
+    "class_weight": TaskName.classify,
+    "seed": TaskName.classify,
+    "liblinear": TaskName.classify,
+    "normalization": TaskName.rank,
+}
+
+
+def check_task(context: typer.Context, task: TaskName, solver: SolverName) -> None:
+    """Refuse options that were given but mean nothing to the task."""
+    spelled = {option.name: option.opts[0] for option in context.command.params}
+    for name, only_task in _ONLY_FOR.items():
+        source = context.get_parameter_source(name)
+        given = source is not None and source.name != "DEFAULT"
+        if given and task is not only_task:
+            raise _wrong_task(spelled[name], only_task, task)
+    if solver in COORDINATE_SOLVERS and task is not TaskName.classify:
+        raise _wrong_task(f"--solver {solver.value}", TaskName.classify, task)
+
+
+def _wrong_task(option: str, only_task: TaskName, task: TaskName) -> BadInput:
+    return BadInput(
+        f"{option} goes with --task {only_task.value} only, not with --task {task.value}"
+    )
+
+
 Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="svmlight text (label index:value ...), plain or compressed; - for standard input.",
+        help="svmlight text (label [qid:N] index:value ...), plain or compressed; - for "
+        "standard input.",
     ),
 ]
 Model = Annotated[
@@ -81,6 +135,7 @@ Version = Annotated[
 ]
 
 # Of `train`.
+Task = Annotated[TaskName, typer.Option(help="What to learn from the labels; see above.")]
 Out = Annotated[str, typer.Option("--out", metavar="MODEL", help="Where to write the model.")]
 Cost = Annotated[
     float,
@@ -91,12 +146,28 @@ Cost = Annotated[
         help="Cost of errors: larger fits the rows closer, smaller keeps the margin wider.",
     ),
 ]
-Loss = Annotated[LossName, typer.Option(help="How a row inside or beyond its margin counts.")]
+Loss = Annotated[
+    LossName, typer.Option(help="classify: how a row inside or beyond its margin counts.")
+]
 MultiClass = Annotated[
     MultiClassName,
-    typer.Option(help="One class against the rest, or all in one problem (with the hinge loss)."),
+    typer.Option(
+        help="classify: one class against the rest, or all in one problem (with the hinge loss)."
+    ),
 ]
-Solver = Annotated[SolverName, typer.Option(help="auto chooses by the shape of the data and C.")]
+Normalization = Annotated[
+    NormalizationName,
+    typer.Option(
+        help="rank: all pairs count alike, so large groups count for most, or all groups "
+        "(queries) do."
+    ),
+]
+Solver = Annotated[
+    SolverName,
+    typer.Option(
+        help="auto chooses by the data, the task and C; dcd and acf are for classify only."
+    ),
+]
 Tol = Annotated[
     float,
     typer.Option(
@@ -104,25 +175,33 @@ Tol = Annotated[
     ),
 ]
 MaxIter = Annotated[
-    int, typer.Option(min=1, metavar="N", help="Stop after this many passes over the rows.")
+    int,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Stop after this many passes over the rows (dcd, acf) or iterations (the others).",
+    ),
 ]
 MaxTime = Annotated[
     float | None,
     typer.Option(callback=_positive, metavar="SECONDS", help="Stop after this time."),
 ]
 NoIntercept = Annotated[
-    bool, typer.Option("--no-intercept", help="Fit a plane through the origin.")
+    bool, typer.Option("--no-intercept", help="classify: fit a plane through the origin.")
 ]
 PenalizedIntercept = Annotated[
     bool,
     typer.Option(
         "--penalized-intercept",
-        help="Pull the intercept towards 0 like a weight, as LIBLINEAR and scikit-learn do.",
+        help="classify: pull the intercept towards 0 like a weight, as LIBLINEAR and "
+        "scikit-learn do.",
     ),
 ]
 ClassWeight = Annotated[
     ClassWeightName | None,
-    typer.Option(help="balanced: errors in rare classes cost more, in frequent ones less."),
+    typer.Option(
+        help="classify: with balanced, errors in rare classes cost more, in frequent ones less."
+    ),
 ]
 NJobs = Annotated[
     int | None,
@@ -133,20 +212,21 @@ NJobs = Annotated[
 Seed = Annotated[
     int,
     typer.Option(
-        min=0, max=2**32 - 1, metavar="N", help="The same seed and data give the same model."
+        min=0,
+        max=2**32 - 1,
+        metavar="N",
+        help="classify: the same seed and data give the same model; other tasks need no seed.",
     ),
 ]
 Liblinear = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="Also write the model as LIBLINEAR's text."),
+    typer.Option(metavar="FILE", help="classify: also write the model as LIBLINEAR's text."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but warnings and errors.")]
 
 # Of `predict`.
-LabelsOut = Annotated[
+PredictionsOut = Annotated[
     str | None,
     typer.Option("--out", metavar="FILE", help="Write to a file instead of standard output."),
 ]
-Scores = Annotated[
-    bool, typer.Option("--scores", help="Write the decision values behind each label too.")
-]
+Scores = Annotated[bool, typer.Option("--scores", help="Write the scores behind each label too.")]

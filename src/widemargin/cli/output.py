@@ -43,14 +43,20 @@ def shape_in_words(n_rows: int, n_features: int, n_classes: int | None = None) -
     return ", ".join(words)
 
 
-def labels_as_text(labels: list, scores: list | None) -> str:
-    """One line per row: its label and, where given, its decision values after tabs."""
-    if scores is None:
-        return "".join(f"{label}\n" for label in labels)
+def listed(values: list) -> str:
+    """Format the first few values: 1, 2, 3, 4, 5, ..."""
+    shown = [str(value) for value in values[:5]]
+    return ", ".join(shown + ["..."] * (len(values) > 5))
+
+
+def columns_as_text(first: list, second: list | None = None) -> str:
+    """One line per row: its value and, after tabs, its second value or list of values."""
+    if second is None:
+        return "".join(f"{value}\n" for value in first)
     lines = []
-    for label, values in zip(labels, scores):
-        values = values if isinstance(values, list) else [values]  # one for two classes
-        lines.append("\t".join([str(label), *map(repr, values)]) + "\n")
+    for value, more in zip(first, second):
+        more = more if isinstance(more, list) else [more]
+        lines.append("\t".join(map(str, [value, *more])) + "\n")
     return "".join(lines)
 
 

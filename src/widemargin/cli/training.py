@@ -1,4 +1,4 @@
-"""What `widemargin train` does around a fit: its warnings, and the account it gives."""
+"""What `widemargin train` does around a fit: its checks, its warnings, the account it gives."""
 
 import warnings
 from typing import Any
@@ -6,10 +6,31 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin.cli.output import count, shape_in_words
+from widemargin import LinearRanker, LinearSVC, OrdinalSVC
+from widemargin.cli.errors import complain
+from widemargin.cli.inputs import Data
+from widemargin.cli.options import COORDINATE_SOLVERS, TaskName
+from widemargin.cli.output import count, listed, shape_in_words
 
 
-def check_labels(y: np.ndarray) -> None:
+def check_data(task: TaskName, data: Data) -> None:
+    """Refuse labels and groups that the task can make nothing of."""
+    labels = np.unique(data.y)
+    if task is TaskName.classify:
+        _check_whole(data.y)
+    elif task is TaskName.ordinal and labels.size < 2:
+        raise ValueError(f"every row has the label {labels[0]}: there is no order to learn")
+    elif task is TaskName.roc and labels.size != 2:
+        raise ValueError(
+            f"--task roc needs exactly two labels, not {labels.size:,} ({listed(labels.tolist())})"
+        )
+    elif task is TaskName.roc and data.qid is not None:
+        raise ValueError(
+            "it has groups (qid), and --task roc knows none; --task rank orders rows by group"
+        )
+
+
+def _check_whole(y: np.ndarray) -> None:
     """Refuse labels that are measurements rather than names of classes."""
     fractions = np.flatnonzero(y != np.trunc(y))
     if fractions.size:
@@ -19,11 +40,24 @@ def check_labels(y: np.ndarray) -> None:
         )
 
 
-def fit_quietly(model, X, y) -> None:
-    """Fit, without the warning about stopping early: `early_stop` words that one."""
+def make_model(task: TaskName, shared: dict, classify: dict, rank: dict):
+    """Return the task's estimator, from the options of all tasks and those of single ones."""
+    if task is TaskName.classify:
+        return LinearSVC(**shared, **classify)
+    if task is TaskName.ordinal:
+        return OrdinalSVC(**shared)
+    return LinearRanker(**shared, **rank)
+
+
+def fit(model, data: Data) -> None:
+    """Fit, with warnings as one line each; `early_stop` words the one about stopping early."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(X, y)
+        warnings.showwarning = lambda message, *_: complain(f"warning: {message}")
+        if isinstance(model, LinearRanker):
+            model.fit(data.X, data.y, qid=data.qid)
+        else:
+            model.fit(data.X, data.y)
 
 
 def early_stop(model) -> str:
@@ -39,30 +73,55 @@ def early_stop(model) -> str:
     )
 
 
-def report(model, X, data: str, read_seconds: float, fit_seconds: float) -> dict[str, Any]:
-    """Collect all that is worth knowing about a fit."""
+def report(task: TaskName, model, data: Data) -> dict[str, Any]:
+    """Collect what is worth knowing about a fit."""
+    size = {"rows": data.X.shape[0], "features": data.X.shape[1]}
+    if hasattr(model, "classes_"):
+        size["classes"] = model.classes_.tolist()
+    if task is TaskName.rank:
+        size["groups"] = 1 if data.qid is None else len(np.unique(data.qid))
+    if task is not TaskName.classify:
+        size["pairs"] = model.n_pairs_
+    quality = {"roc_area": model.score(data.X, data.y)} if task is TaskName.roc else {}
     return {
-        "data": data,
-        "rows": X.shape[0],
-        "features": X.shape[1],
-        "classes": model.classes_.tolist(),
+        "task": task.value,
+        **size,
         "parameters": model.get_params(),
         "solver": model.solver_,
         "status": model.status_,
         "iterations": model.n_iter_,
-        "read_seconds": read_seconds,
-        "fit_seconds": fit_seconds,
         "certificate": model.certificate_.as_dict(),
+        **quality,
     }
 
 
-def in_words(report: dict[str, Any], model) -> dict[str, str]:
-    """Say the same in a few lines."""
-    size = shape_in_words(report["rows"], report["features"], len(report["classes"]))
-    loss = "crammer_singer" if model.multi_class == "crammer_singer" else model.loss
-    return {
-        "data": f"{size}, read in {report['read_seconds']:.2f} s",
-        "training": f"{loss} loss, C = {model.C:g}, solver {model.solver_}, "
-        f"{count(model.n_iter_, 'pass')}, {report['fit_seconds']:.2f} s",
+def in_words(report: dict[str, Any], model, data: Data) -> dict[str, str]:
+    """Say the same, with the times it took, in a few lines."""
+    unit = "pass" if model.solver_ in COORDINATE_SOLVERS else "iteration"
+    lines = {
+        "task": report["task"],
+        "data": f"{_size(report, data)}, read in {report['read_seconds']:.2f} s",
+        "training": f"{_loss(model)} loss, C = {model.C:g}, solver {model.solver_}, "
+        f"{count(model.n_iter_, unit)}, {report['fit_seconds']:.2f} s",
         "result": str(model.certificate_),
     }
+    if "roc_area" in report:
+        lines["ROC area"] = f"{report['roc_area']:.4f} on the training rows"
+    return lines
+
+
+def _size(report: dict[str, Any], data: Data) -> str:
+    n_classes = len(report["classes"]) if "classes" in report else None
+    words = [shape_in_words(report["rows"], report["features"], n_classes)]
+    if "groups" in report:
+        whole = " (no qid: all rows together)" if data.qid is None else ""
+        words.append(count(report["groups"], "group") + whole)
+    if "pairs" in report:
+        words.append(count(report["pairs"], "pair"))
+    return ", ".join(words)
+
+
+def _loss(model) -> str:
+    if not isinstance(model, LinearSVC):
+        return "pairwise hinge"
+    return "crammer_singer" if model.multi_class == "crammer_singer" else model.loss

@@ -45,7 +45,8 @@ def certify(model, X, y, sample_weight=None, qid=None) -> Certificate:
         known = np.isin(y, model.classes_)
         if not known.all():
             row = int(np.argmin(known))
-            raise ValueError(f"row {row} has label {y[row]!r}, which the model does not know")
+            label = y[row : row + 1].tolist()[0]
+            raise ValueError(f"row {row} has label {label!r}, which the model does not know")
     if isinstance(model, OrderingModel):
         problem = model._problem(X, y, qid, sample_weight)
         return certify_state(problem[0], problem.state(model))

@@ -142,7 +142,7 @@ class LinearRanker(OrderingModel):
         if problem.left_out.size:
             _say_what_is_left_out(problem.left_out, np.unique(qid))
         metadata = {"qid": qid, "sample_weight": sample_weight}
-        self._fit_order(problem, {"X": X, "y": y, "metadata": metadata})
+        self._fit_order(problem, {"X": X, "y": y, "metadata": metadata}).record()
         return self
 
     def _problem(self, X, y, qid, sample_weight):

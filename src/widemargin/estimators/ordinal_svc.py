@@ -9,8 +9,8 @@ from widemargin.estimators.ranking import OrderingModel, OrderingProblem, scores
 from widemargin.estimators.thresholds import best_thresholds
 from widemargin.estimators.validation import (
     check_choice,
-    check_labels,
     check_matrix,
+    check_ordered_labels,
     check_same_length,
     check_weights,
 )
@@ -95,7 +95,8 @@ class OrdinalSVC(ClassifierMixin, OrderingModel):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             float32 and float64, C-ordered or CSR, are used in place.
         y : array-like of shape (n_samples,)
-            Labels; their order is that of numbers, or of the alphabet.
+            Labels; their order is that of numbers, or of the alphabet. Fractions are labels
+            like others: half stars.
         sample_weight : array-like of shape (n_samples,), default=None
             A weight of two equals a row given twice, a weight of zero a row left out.
 
@@ -106,11 +107,12 @@ class OrdinalSVC(ClassifierMixin, OrderingModel):
         self._check_parameters()
         check_choice("error", self.error, ERRORS)
         X = check_matrix(self, X, reset=True)
-        y = check_labels(y)
+        y = check_ordered_labels(y)
         check_same_length(X, y)
         self.classes_ = np.unique(y)
         problem = self._problem(X, y, None, sample_weight)
-        self._fit_order(problem, {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}})
+        data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
+        self._fit_order(problem, data).record()
         return self
 
     def _problem(self, X, y, qid, sample_weight):

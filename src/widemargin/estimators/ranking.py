@@ -43,7 +43,7 @@ class OrderingModel(CallbackSupportMixin, BaseEstimator):
         check_training_parameters(self)
 
     def _fit_order(self, problem: "OrderingProblem", data):
-        """Solve `problem` and set the attributes that come of it."""
+        """Solve `problem` and set the attributes that make the model; return the Fit."""
         solver = "ocas" if self.solver == "auto" else self.solver
         fit = Fit(self, problem, solver, [0], [self._start(problem)], data)
         fit.run()
@@ -53,7 +53,7 @@ class OrderingModel(CallbackSupportMixin, BaseEstimator):
         self.dual_weights_, self.dual_points_ = state.dual.weights, state.dual.coefs
         self.n_pairs_ = problem.n_pairs
         self.n_samples_fit_ = problem.rows.n_rows
-        fit.record()
+        return fit
 
     def _start(self, problem):
         """Return the last fit's state, if this one starts there."""

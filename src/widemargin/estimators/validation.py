@@ -55,12 +55,17 @@ def check_training_parameters(estimator):
 
 def check_labels(y):
     """Return class labels as an array (n,)."""
-    y = column_or_1d(y, warn=True)
-    if y.dtype == object:
-        missing = [label is None or label != label for label in y]
-        if any(missing):
-            raise ValueError(f"y has no label in row {missing.index(True)}")
+    y = check_ordered_labels(y)
     check_classification_targets(y)
+    return y
+
+
+def check_ordered_labels(y):
+    """Return labels as an array (n,): words or numbers, fractions too."""
+    y = column_or_1d(y, warn=True)
+    missing = y != y if y.dtype.kind == "f" else [label is None or label != label for label in y]
+    if y.dtype.kind in "fO" and np.any(missing):
+        raise ValueError(f"y has no label in row {int(np.argmax(missing))} (NaN)")
     return y
 
 

@@ -1,11 +1,11 @@
-"""Models on disk: widemargin's own format, and LIBLINEAR's text.
+"""widemargin's own model files.
 
 A saved model is a safetensors file: the arrays as raw bytes, and a header of plain JSON that
 says what they mean. Reading one parses numbers and text and nothing else, so a model from a
 stranger can be wrong but it cannot run code. Everything a file says is checked before a model
 is made of it.
 
-Format, version 1. Tensors (k problems: 1 for two classes, else one per class):
+Format, version 1. Tensors of a LinearSVC (k problems: 1 for two classes, else one per class):
 
 ============== ======== ==========================================================
 coef           (k, d)   weights, F64
@@ -16,18 +16,26 @@ dual_pointers  (k + 1,) ... and where each problem's begin and end: CSR, I32 or 
 classes        (c,)     labels, when they are numbers; else they are in the header
 ============== ======== ==========================================================
 
+Tensors of a LinearRanker, and the last two of an OrdinalSVC only:
+
+============== ======== ==========================================================
+coef           (d,)     weights, F64
+dual_weights   (m,)     weights of the planes that prove the bound, F64, none negative
+dual_points    (m, d)   where each of them touches, F64
+thresholds     (c - 1,) between the labels, F64, never falling; may be infinite
+classes        (c,)     labels, rising, when they are numbers; else in the header
+============== ======== ==========================================================
+
 Header metadata: one entry, "widemargin", a JSON object with the keys format ("widemargin"),
-format_version (1), estimator, parameters, classes, n_rows (of the training data), n_iter,
-status, solver, certificate and feature_names. One entry, because safetensors writes several
-in an order that changes from run to run, and equal models should be equal files.
+format_version (1), estimator, parameters, classes (null unless they are in the header), n_rows
+(of the training data), n_iter, status, solver, certificate and feature_names; of a LinearRanker
+and an OrdinalSVC also n_pairs. One entry, because safetensors writes several in an order that
+changes from run to run, and equal models should be equal files.
 """
 
-import contextlib
 import json
 import os
-import secrets
-from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -36,18 +44,27 @@ from safetensors.numpy import save as serialize
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.certificate import Certificate
+from widemargin.estimators.certify import training_rows
+from widemargin.estimators.linear_ranker import LinearRanker
 from widemargin.estimators.linear_svc import LinearSVC
+from widemargin.estimators.ordinal_svc import ERRORS, OrdinalSVC
+from widemargin.estimators.ranking import NORMALIZATIONS, OrderingModel
+from widemargin.estimators.validation import check_choice
+from widemargin.model_io.atomic import atomic_write
 
 FORMAT_NAME = "widemargin"
 FORMAT_VERSION = 1
 
 # All that a file may ask for by name.
-ESTIMATORS = {"LinearSVC": LinearSVC}
+ESTIMATORS: dict[str, Any] = {
+    "LinearSVC": LinearSVC,
+    "LinearRanker": LinearRanker,
+    "OrdinalSVC": OrdinalSVC,
+}
 
 _FLOAT = ("F64",)
 _INDEX = ("I32", "I64")
 _NUMBER = ("I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64", "F16", "F32", "F64")
-_INT32 = np.iinfo(np.int32)
 
 
 class ModelFileError(ValueError):
@@ -63,7 +80,7 @@ def save_model(model, path: str | os.PathLike) -> None:
     Parameters
     ----------
     model : fitted estimator
-        A `widemargin.LinearSVC`.
+        A `widemargin.LinearSVC`, `LinearRanker` or `OrdinalSVC`.
     path : path-like
         Where to write. An existing file is replaced.
 
@@ -78,17 +95,14 @@ def save_model(model, path: str | os.PathLike) -> None:
         saved = ", ".join(f"widemargin.{known}" for known in ESTIMATORS)
         raise TypeError(f"cannot save a {type(model).__module__}.{name}: only {saved}")
 
-    dual = model.dual_variables_
-    tensors = {
-        "coef": model.coef_,
-        "intercept": model.intercept_,
-        "dual_values": dual.data,
-        "dual_indices": dual.indices,
-        "dual_pointers": dual.indptr,
-    }
-    classes = np.asarray(model.classes_)
-    if classes.dtype.kind in "iuf":
-        tensors["classes"] = classes
+    tensors = _order_tensors(model) if _orders(model) else _classifier_tensors(model)
+    classes = getattr(model, "classes_", None)
+    labels = None
+    if classes is not None:
+        if classes.dtype.kind in "iuf":
+            tensors["classes"] = classes
+        else:
+            labels = _labels_to_json(classes)
 
     feature_names = getattr(model, "feature_names_in_", None)
     description = {
@@ -99,14 +113,16 @@ def save_model(model, path: str | os.PathLike) -> None:
             key: _parameter_to_json(key, value)
             for key, value in model.get_params(deep=False).items()
         },
-        "classes": None if "classes" in tensors else _labels_to_json(classes),
-        "n_rows": dual.shape[1],
+        "classes": labels,
+        "n_rows": training_rows(model),
         "n_iter": int(model.n_iter_),
         "status": model.status_,
         "solver": model.solver_,
         "certificate": model.certificate_.as_dict(),
         "feature_names": None if feature_names is None else [str(f) for f in feature_names],
     }
+    if _orders(model):
+        description["n_pairs"] = model.n_pairs_
     with atomic_write(path) as file:
         file.write(
             serialize(
@@ -154,101 +170,35 @@ def load_model(path: str | os.PathLike):
         raise ModelFileError(f"{path}: {error}") from error
 
 
-def write_liblinear(model, path: str | os.PathLike) -> None:
-    """Write a fitted model as LIBLINEAR's text, which LIBLINEAR's own `predict` reads.
-
-    Parameters
-    ----------
-    model : fitted estimator
-        A `widemargin.LinearSVC` whose labels are integers: LIBLINEAR knows no others.
-    path : path-like
-        Where to write, whole or not at all. An existing file is replaced.
-
-    Raises
-    ------
-    ValueError
-        The labels are not integers that fit into 32 bits.
-    """
-    check_is_fitted(model)
-    labels = liblinear_labels(model.classes_)
-    weights = model.coef_
-    if len(labels) == 2:
-        # LIBLINEAR predicts the first label when the decision value is positive; here a
-        # positive one means the second class.
-        labels = labels[::-1]
-    bias = -1
-    if model.fit_intercept:
-        # LIBLINEAR's bias is a constant feature of that value, with its weight in the last row.
-        bias = 1
-        weights = np.column_stack([weights, model.intercept_])
-    solver_type = {
-        "hinge": "L2R_L1LOSS_SVC_DUAL",
-        "squared_hinge": "L2R_L2LOSS_SVC_DUAL",
-    }[model.loss]
-    if model.multi_class == "crammer_singer" and len(labels) > 2:
-        solver_type = "MCSVM_CS"
-    header = (
-        f"solver_type {solver_type}\n"
-        f"nr_class {len(labels)}\n"
-        f"label {' '.join(map(str, labels))}\n"
-        f"nr_feature {model.coef_.shape[1]}\n"
-        f"bias {bias}\n"
-        "w\n"
-    )
-    with atomic_write(path) as file:
-        file.write(header.encode())
-        for feature in weights.T:
-            # repr is the shortest text that reads back as the same double.
-            file.write((" ".join(map(repr, feature.tolist())) + "\n").encode())
-
-
-def liblinear_labels(classes) -> list[int]:
-    """Return `classes` as the integers LIBLINEAR's format can hold, or raise ValueError."""
-    classes = np.asarray(classes)
-    is_integer = classes.dtype.kind in "iu" or (
-        classes.dtype.kind == "f" and np.array_equal(classes, np.trunc(classes))
-    )
-    if not is_integer or classes.min() < _INT32.min or classes.max() > _INT32.max:
-        shown = ", ".join(repr(label) for label in classes[:3].tolist())
-        more = ", ..." if len(classes) > 3 else ""
-        raise ValueError(f"LIBLINEAR's format holds only 32-bit integer labels, not {shown}{more}")
-    return [int(label) for label in classes]
-
-
-@contextlib.contextmanager
-def atomic_write(path: str | os.PathLike) -> Iterator[BinaryIO]:
-    """Open `path` for writing bytes, so that it changes all at once or not at all.
-
-    The bytes go to a temporary file beside `path`, reach the disk, and only then take its name.
-    If anything fails before that, the temporary file is removed and `path` is as it was.
-    """
-    # Through a link to its target: the link itself should survive.
-    target = os.path.realpath(os.fspath(path))
-    if os.path.exists(target) and not os.path.isfile(target):
-        # A pipe or a device holds nothing to keep whole, and must not be replaced by a file.
-        # (A directory fails right here, with the system's own message.)
-        with open(target, "wb") as file:
-            yield file
-        return
-
-    folder, name = os.path.split(target)
-    temporary = os.path.join(folder, f".{name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        if isinstance(error, OSError) and error.filename == temporary:
-            error.filename = os.fspath(path)  # the name the caller knows
-        raise
-
-
 class _Malformed(Exception):
     """What is wrong with a model file, without its name."""
+
+
+def _orders(model) -> bool:
+    """Whether the model puts rows in order, rather than into classes that have none."""
+    return isinstance(model, OrderingModel)
+
+
+def _classifier_tensors(model) -> dict[str, np.ndarray]:
+    dual = model.dual_variables_
+    return {
+        "coef": model.coef_,
+        "intercept": model.intercept_,
+        "dual_values": dual.data,
+        "dual_indices": dual.indices,
+        "dual_pointers": dual.indptr,
+    }
+
+
+def _order_tensors(model) -> dict[str, np.ndarray]:
+    tensors = {
+        "coef": model.coef_,
+        "dual_weights": model.dual_weights_,
+        "dual_points": model.dual_points_,
+    }
+    if isinstance(model, OrdinalSVC):
+        tensors["thresholds"] = model.thresholds_
+    return tensors
 
 
 def _parameter_to_json(name: str, value) -> Any:
@@ -308,6 +258,27 @@ def _read_description(file) -> dict:
 
 def _build_model(file, description: dict):
     """A fitted estimator from an open file and its header; every claim is checked first."""
+    model = _read_estimator(description)
+    model.certificate_ = _read_certificate(_field(description, "certificate", dict))
+    if _orders(model):
+        _read_order(model, file, description)
+    else:
+        _read_classifier(model, file, description)
+    model.n_features_in_ = model.coef_.shape[-1]
+    model.n_iter_ = _field(description, "n_iter", int)
+    model.status_ = _field(description, "status", str)
+    model.solver_ = _field(description, "solver", str)
+    model.history_ = []
+    if description.get("feature_names") is not None:
+        names = _field(description, "feature_names", list)
+        if len(names) != model.n_features_in_ or not all(isinstance(f, str) for f in names):
+            raise _Malformed(f"the header does not name all {model.n_features_in_} features")
+        model.feature_names_in_ = np.array(names, dtype=object)
+    return model
+
+
+def _read_estimator(description: dict):
+    """The estimator that the header names, with its parameters, not yet fitted."""
     name = _field(description, "estimator", str)
     if name not in ESTIMATORS:
         raise _Malformed(f"holds an unknown estimator {name!r}")
@@ -318,29 +289,61 @@ def _build_model(file, description: dict):
         }
         model = ESTIMATORS[name](**parameters)
         model._check_parameters()
+        if _orders(model):
+            check_choice("normalization", model.normalization, NORMALIZATIONS)
+        if isinstance(model, OrdinalSVC):
+            check_choice("error", model.error, ERRORS)
     except (TypeError, KeyError, ValueError) as error:
-        raise _Malformed(f"the header's parameters are not those of a {name}: {error}") from error
+        raise _Malformed(f"the header's parameters are not {name}'s: {error}") from error
+    return model
 
-    classes = _read_classes(file, description)
-    n_problems = 1 if len(classes) == 2 else len(classes)
+
+def _read_classifier(model, file, description: dict) -> None:
+    model.classes_ = _read_classes(file, description)
+    n_problems = 1 if len(model.classes_) == 2 else len(model.classes_)
     model.coef_ = _tensor(file, "coef", _FLOAT, (n_problems, None))
     model.intercept_ = _tensor(file, "intercept", _FLOAT, (n_problems,))
     model.dual_variables_ = _read_dual(file, n_problems, _field(description, "n_rows", int))
-    model.classes_ = classes
-    model.n_features_in_ = model.coef_.shape[1]
-    model.n_iter_ = _field(description, "n_iter", int)
-    model.status_ = _field(description, "status", str)
-    model.solver_ = _field(description, "solver", str)
-    model.history_ = []
-    model.certificate_ = _read_certificate(_field(description, "certificate", dict))
-    if len(model.certificate_.parts) not in (0, len(classes)):
+    if len(model.certificate_.parts) not in (0, len(model.classes_)):
         raise _Malformed("the header's certificate has not one part per class")
-    if description.get("feature_names") is not None:
-        names = _field(description, "feature_names", list)
-        if len(names) != model.n_features_in_ or not all(isinstance(f, str) for f in names):
-            raise _Malformed(f"the header does not name all {model.n_features_in_} features")
-        model.feature_names_in_ = np.array(names, dtype=object)
-    return model
+
+
+def _read_order(model, file, description: dict) -> None:
+    model.coef_ = _tensor(file, "coef", _FLOAT, (None,))
+    model.dual_weights_ = _tensor(file, "dual_weights", _FLOAT, (None,))
+    if np.any(model.dual_weights_ < 0.0):
+        raise _Malformed("the tensor 'dual_weights' holds values below zero")
+    shape = (len(model.dual_weights_), len(model.coef_))
+    model.dual_points_ = _tensor(file, "dual_points", _FLOAT, shape)
+    model.n_samples_fit_ = _field(description, "n_rows", int)
+    model.n_pairs_ = _field(description, "n_pairs", int)
+    if model.n_samples_fit_ < 2 or model.n_pairs_ < 1:
+        raise _Malformed(
+            f"there is no order to learn from {model.n_samples_fit_} rows in "
+            f"{model.n_pairs_} pairs"
+        )
+    if model.certificate_.parts:
+        raise _Malformed("the header's certificate has parts, for a problem that has none")
+    if isinstance(model, OrdinalSVC):
+        model.classes_ = _read_classes(file, description)
+        if not _rises(model.classes_):
+            raise _Malformed("its class labels are not in order")
+        model.thresholds_ = _read_thresholds(file, len(model.classes_))
+
+
+def _rises(labels: np.ndarray) -> bool:
+    try:
+        return np.array_equal(np.unique(labels), labels)
+    except TypeError:  # text beside numbers
+        return False
+
+
+def _read_thresholds(file, n_classes: int) -> np.ndarray:
+    """The thresholds between ordered classes: a class without rows may have one at infinity."""
+    thresholds = _tensor(file, "thresholds", _FLOAT, (n_classes - 1,), finite=False)
+    if np.any(np.isnan(thresholds)) or np.any(thresholds[1:] < thresholds[:-1]):
+        raise _Malformed("the thresholds do not rise")
+    return thresholds
 
 
 def _read_classes(file, description: dict) -> np.ndarray:
@@ -394,7 +397,9 @@ def _field(fields: dict, key: str, kind):
     return value
 
 
-def _tensor(file, name: str, dtypes: tuple[str, ...], shape: tuple) -> np.ndarray:
+def _tensor(
+    file, name: str, dtypes: tuple[str, ...], shape: tuple, *, finite: bool = True
+) -> np.ndarray:
     """A tensor of an open file, after checking its type and shape (None: any length)."""
     if name not in file.keys():  # noqa: SIM118 (an open safetensors file is no mapping)
         raise _Malformed(f"the tensor {name!r} is missing")
@@ -408,6 +413,6 @@ def _tensor(file, name: str, dtypes: tuple[str, ...], shape: tuple) -> np.ndarra
     if stored.get_dtype() not in dtypes:
         raise _Malformed(f"the tensor {name!r} has the unexpected type {stored.get_dtype()}")
     array = file.get_tensor(name)
-    if not np.all(np.isfinite(array)):
+    if finite and not np.all(np.isfinite(array)):
         raise _Malformed(f"the tensor {name!r} holds values that are not finite")
     return array

@@ -1,0 +1,37 @@
+"""Tables of a page of the documentation, each remade by a section of a benchmark."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.analyse import rewrite
+
+
+def table(header: list[str], rows: list[list[str]]) -> str:
+    """Return a Markdown table, and print its rows."""
+    lines = ["| " + " | ".join(header) + " |", "| --- |" + " ---: |" * (len(header) - 1)]
+    for row in rows:
+        lines.append("| " + " | ".join(row) + " |")
+        print(lines[-1], flush=True)
+    return "\n".join(lines)
+
+
+def run(description: str, document: Path, sections: dict[str, Callable[[], str]], warm_up) -> None:
+    """Run the sections named on the command line, or all, and rewrite their tables."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help=", ".join(sections))
+    chosen = parser.parse_args().sections or list(sections)
+    unknown = sorted(set(chosen) - set(sections))
+    if unknown:
+        parser.error(f"no section is called {unknown[0]!r}")
+    if os.environ.get("OMP_NUM_THREADS") != "1":
+        parser.error("set OMP_NUM_THREADS=1: products are compared on one thread")
+    warm_up()
+    for name in chosen:
+        print(f"\n{name}", flush=True)
+        text = sections[name]()
+        page = document.read_text(encoding="utf-8")
+        document.write_text(rewrite(page, name, text), encoding="utf-8")

@@ -1,0 +1,79 @@
+"""Models as the text that LIBLINEAR reads."""
+
+import os
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from widemargin.estimators.linear_svc import LinearSVC
+from widemargin.model_io.atomic import atomic_write
+
+_INT32 = np.iinfo(np.int32)
+
+
+def write_liblinear(model, path: str | os.PathLike) -> None:
+    """Write a fitted model as LIBLINEAR's text, which LIBLINEAR's own `predict` reads.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        A `widemargin.LinearSVC` whose labels are integers: LIBLINEAR knows no others.
+    path : path-like
+        Where to write, whole or not at all. An existing file is replaced.
+
+    Raises
+    ------
+    TypeError
+        The model is no LinearSVC: LIBLINEAR's text has no form for others.
+    ValueError
+        The labels are not integers that fit into 32 bits.
+    """
+    check_is_fitted(model)
+    if not isinstance(model, LinearSVC):
+        raise TypeError(
+            f"LIBLINEAR's text has no form for {type(model).__name__}, only for classifiers; "
+            "save_model writes it"
+        )
+    labels = liblinear_labels(model.classes_)
+    weights = model.coef_
+    if len(labels) == 2:
+        # LIBLINEAR predicts the first label when the decision value is positive; here a
+        # positive one means the second class.
+        labels = labels[::-1]
+    bias = -1
+    if model.fit_intercept:
+        # LIBLINEAR's bias is a constant feature of that value, with its weight in the last row.
+        bias = 1
+        weights = np.column_stack([weights, model.intercept_])
+    solver_type = {
+        "hinge": "L2R_L1LOSS_SVC_DUAL",
+        "squared_hinge": "L2R_L2LOSS_SVC_DUAL",
+    }[model.loss]
+    if model.multi_class == "crammer_singer" and len(labels) > 2:
+        solver_type = "MCSVM_CS"
+    header = (
+        f"solver_type {solver_type}\n"
+        f"nr_class {len(labels)}\n"
+        f"label {' '.join(map(str, labels))}\n"
+        f"nr_feature {model.coef_.shape[1]}\n"
+        f"bias {bias}\n"
+        "w\n"
+    )
+    with atomic_write(path) as file:
+        file.write(header.encode())
+        for feature in weights.T:
+            # repr is the shortest text that reads back as the same double.
+            file.write((" ".join(map(repr, feature.tolist())) + "\n").encode())
+
+
+def liblinear_labels(classes) -> list[int]:
+    """Return `classes` as the integers LIBLINEAR's format can hold, or raise ValueError."""
+    classes = np.asarray(classes)
+    is_integer = classes.dtype.kind in "iu" or (
+        classes.dtype.kind == "f" and np.array_equal(classes, np.trunc(classes))
+    )
+    if not is_integer or classes.min() < _INT32.min or classes.max() > _INT32.max:
+        shown = ", ".join(repr(label) for label in classes[:3].tolist())
+        more = ", ..." if len(classes) > 3 else ""
+        raise ValueError(f"LIBLINEAR's format holds only 32-bit integer labels, not {shown}{more}")
+    return [int(label) for label in classes]
