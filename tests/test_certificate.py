@@ -3,12 +3,13 @@ import pytest
 from exact import optimum
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import problems
+from strategies import problems, ranking_problems
 
 from widemargin.certificate import Certificate, certify_state, dual_value, primal_value
 from widemargin.monitor import Monitor
-from widemargin.problem import Intercept, State
+from widemargin.problem import Intercept, State, Tangents
 from widemargin.solvers.coordinate import CoordinateDescent
+from widemargin.solvers.cutting_plane import CuttingPlanes
 
 
 def exact(problem):
@@ -111,3 +112,24 @@ def test_certificate_in_words(primal, dual, words):
 def test_numbers_that_are_no_numbers_prove_nothing():
     assert not Certificate(np.nan, 1.0).relative_gap <= 1e300
     assert Certificate(0.0, 0.0).relative_gap == 0.0
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    problem=ranking_problems(),
+    seed=st.integers(0, 2**32 - 1),
+    scale=st.sampled_from([0.1, 1.0, 3.0]),
+)
+def test_any_tangents_prove_a_bound(problem, seed, scale):
+    """Whatever points and weights: honest ones, of too large a sum, or negative."""
+    monitor = Monitor(1e-4, 10_000)
+    state = CuttingPlanes().solve(problem, State.zero(problem), monitor)
+    best = monitor.certificate.primal * (1.0 + 1e-9)
+    honest = state.dual
+    assert dual_value(problem, Tangents(1.1 * honest.weights, honest.coefs))[0] <= best
+    rng = np.random.default_rng(seed)
+    points = np.concatenate(
+        [honest.coefs, scale * rng.standard_normal((3, honest.coefs.shape[1]))]
+    )
+    weights = np.concatenate([honest.weights, rng.standard_normal(3)])
+    assert dual_value(problem, Tangents(weights, points))[0] <= best

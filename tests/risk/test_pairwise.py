@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from strategies import gradings
 
 from widemargin import threads
+from widemargin.kernels import pairwise as kernels
 from widemargin.risk import PairwiseHinge
 from widemargin.risk import pairwise as module
 
@@ -136,6 +137,22 @@ def test_scores_that_are_hard_to_sort(S):
     for begin, end in pairwise(starts):
         assert np.all(np.diff(in_order[begin:end]) >= 0.0)
         assert np.all(group[by_group][order[begin:end]] == group[by_group][begin])
+
+
+@given(seed=st.integers(0, 10**6))
+def test_nearly_sorted_scores_are_settled_within_their_groups(seed):
+    rng = np.random.default_rng(seed)
+    starts = np.concatenate([[0], np.cumsum(rng.integers(1, 9, 5))])
+    S = np.round(rng.standard_normal(starts[-1]), 1)
+    order = rng.permutation(starts[-1])
+    in_order, settled = S[order], order.copy()
+    assert kernels.settle(starts, settled, in_order, 10**6)
+    np.testing.assert_array_equal(in_order, S[settled])
+    for begin, end in pairwise(starts):
+        assert sorted(settled[begin:end]) == sorted(order[begin:end])
+        assert np.all(np.diff(in_order[begin:end]) >= 0.0)
+    backwards = np.arange(5.0)[::-1].copy()
+    assert not kernels.settle(np.array([0, 5]), np.arange(5), backwards, 9)
 
 
 def test_rows_without_pairs_have_no_part():

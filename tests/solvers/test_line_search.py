@@ -5,8 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from widemargin.risk import CrammerSinger, Hinge, SquaredHinge
-from widemargin.solvers.line_search import Penalty, ThreePoint, TruncatedGrid, exact, grid
+from widemargin.risk import CrammerSinger, Hinge, PairwiseHinge, SquaredHinge
+from widemargin.solvers.line_search import (
+    Penalty,
+    ThreePoint,
+    TruncatedGrid,
+    bracketed,
+    exact,
+    grid,
+)
 
 
 @st.composite
@@ -41,6 +48,30 @@ def lowest(f, low, high):
         else:
             low += third
     return min(ends, f(low), f(high))
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    spread=st.sampled_from([0.1, 1.0, 100.0]),
+    guess=st.sampled_from([1e-3, 0.1, 1.0, 30.0]),
+    tolerance=st.sampled_from([0.0, 1e-3, 0.1]),
+)
+def test_the_bracketed_search_keeps_to_its_tolerance(seed, spread, guess, tolerance):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 40))
+    risk = PairwiseHinge(rng.permutation(n) // 2, rng.random(n))
+    S, D = rng.standard_normal(n), spread * rng.standard_normal(n)
+    penalty = Penalty(rng.random(), rng.standard_normal(), 1.0)
+
+    def f(step):
+        return penalty.at(step) + risk.value(S + step * D)
+
+    step, value = bracketed(penalty, risk.line(S, D), guess, tolerance)
+    assert step >= 0.0
+    assert value == pytest.approx(f(step), rel=1e-10)
+    best = lowest(f, 0.0, 1.0)
+    assert value <= best + tolerance + 1e-9 * max(1.0, abs(best))
 
 
 @settings(deadline=None, max_examples=300)

@@ -2,9 +2,9 @@
 
     r(s) = sum over pairs (i, j) of one group with y_i > y_j of  u_i u_j max(0, 1 - s_i + s_j)
 
-Joachims 2006, section 4: with two grades the losses are of ROC area, with several they are those
-of ordinal regression, and with groups (the documents of a query) of ranking. Grades are any
-numbers, and may all differ. Algorithm 3 of the paper finds a slope in O(n R + n log n) for R
+Joachims 2006, section 3.2: with two grades this is the ROC area's loss, with several that of
+ordinal regression, and with groups (the documents of a query) that of ranking. Grades are any
+numbers, and may all differ. Algorithm 2 of the paper finds a slope in O(n R + n log n) for R
 grades; here a Fenwick tree over the grades makes it O(n log n) for any R.
 
 Each pair's weight is the product of its rows' weights, so that a row of weight two counts as two
@@ -167,7 +167,7 @@ def _sorted(S, starts, member):
     index_bits = np.uint64(n.bit_length())
     lowest = S.min()
     with np.errstate(divide="ignore", over="ignore"):
-        scale = 2.0 ** min(52, 64 - n.bit_length()) * (1.0 - 1e-9) / (S.max() - lowest)
+        scale = 2.0 ** (64 - n.bit_length()) * (1.0 - 1e-9) / (S.max() - lowest)
     if np.isfinite(scale):
         keys = np.empty(n, dtype=np.uint64)
         kernels.sort_keys(S, lowest, scale, index_bits, keys)

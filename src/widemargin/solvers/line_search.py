@@ -127,7 +127,8 @@ def bracketed(penalty: Penalty, line: Line, guess: float, tolerance: float):
     """Return a step >= 0 with f within `tolerance` of its minimum, and f there.
 
     Kinks of f are many and small, so that it is nearly smooth: its slope is made zero by
-    secants. Where these are slow to narrow the bracket its middle is taken.
+    secants. Where these are slow to narrow the bracket, the tangents' crossing is tried, which
+    is the minimum if that is a kink between two pieces, and then the middle.
     """
     rest = Point(0.0, penalty.c, penalty.b, penalty.a)
 
@@ -143,19 +144,18 @@ def bracketed(penalty: Penalty, line: Line, guess: float, tolerance: float):
     slow = 0
     for _ in range(_ROUNDS):
         best = min(left, right, key=lambda point: point.value)
-        _, promised = _promising(left, right)
+        crossing, promised = _promising(left, right)
         if best.value - promised <= max(tolerance, _ROUNDING * abs(best.value)):
             break
         width = right.step - left.step
-        trial = left.step - left.slope * width / (right.slope - left.slope)
-        if slow == 2 or not left.step < trial < right.step:
-            trial, slow = left.step + 0.5 * width, 0
+        secant = left.step - left.slope * width / (right.slope - left.slope)
+        trial = (secant, crossing, left.step + 0.5 * width)[slow]
         (point,) = evaluate(trial)
         if point.slope < 0.0:
             left = point
         else:
             right = point
-        slow = slow + 1 if right.step - left.step > 0.5 * width else 0
+        slow = (slow + 1) % 3 if right.step - left.step > 0.5 * width else 0
     return best.step, best.value
 
 
