@@ -13,7 +13,8 @@ PACKAGE = Path(__file__).parents[1] / "src" / "widemargin"
 ALLOWED = {
     "kernels": set(),
     "threads": set(),
-    "data": {"kernels", "threads"},
+    "atomic": set(),
+    "data": {"kernels", "threads", "atomic"},
     "risk": {"kernels", "threads"},
     "problem": {"data", "risk"},
     "certificate": {"data", "risk", "problem"},
@@ -32,8 +33,9 @@ ALLOWED = {
         "monitor",
         "progress",
         "threads",
+        "atomic",
     },
-    "model_io": {"estimators", "certificate"},
+    "model_io": {"estimators", "certificate", "atomic"},
     "cli": {"estimators", "model_io", "data", "datasets", "certificate", "metrics"},
 }
 

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import lzma
 import os
 import struct
 
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 from widemargin import datasets
 from widemargin.datasets import (
     DATA_VARIABLE,
+    DEBIAN_SECTIONS,
     DatasetMissing,
+    debian_paths_batches,
     equal_frequency_ranks,
     load,
     names,
@@ -248,6 +251,46 @@ def test_splice_worm_has_a_column_per_letter_and_position(folder):
         load("splice_worm")
 
 
+DEBIAN_LINES = """\
+bin/ash                                                 shells/ash
+bin/live-boot                                           misc/live-boot,admin/open-system-boot
+usr/share/Ultimaker 3 S.png misc/cura
+usr/lib/aspell/català.alias\ttext/aspell-ca
+"""
+
+
+@pytest.mark.parametrize("rows_per_batch", [1, 3, 4, 100])
+def test_debian_paths_are_streamed(folder, rows_per_batch):
+    (folder / "debian_paths.xz").write_bytes(lzma.compress(DEBIAN_LINES.encode()))
+    batches = list(debian_paths_batches(rows_per_batch))
+    sizes = [batch.num_rows for batch in batches]
+    assert sum(sizes) == 4
+    assert set(sizes[:-1]) <= {rows_per_batch}
+    assert [str(kind) for kind in batches[0].schema.types] == ["int64", "string"]
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    assert [(DEBIAN_SECTIONS[row["label"]], row["path"]) for row in rows] == [
+        ("shells", "bin/ash"),
+        ("misc", "bin/live-boot"),
+        ("misc", "usr/share/Ultimaker 3 S.png"),
+        ("text", "usr/lib/aspell/català.alias"),
+    ]
+
+
+@pytest.mark.parametrize("line", ["usr/bin/x attic/x", "shells/ash", ""])
+def test_bad_line_of_debian_paths_is_named(folder, line):
+    text = DEBIAN_LINES + line + "\n"
+    (folder / "debian_paths.xz").write_bytes(lzma.compress(text.encode()))
+    batches = debian_paths_batches(2)
+    assert [next(batches).num_rows, next(batches).num_rows] == [2, 2]
+    with pytest.raises(ValueError, match=r"debian_paths\.xz, line 5"):
+        next(batches)
+
+
+def test_missing_debian_paths_are_reported_at_once(folder):
+    with pytest.raises(DatasetMissing, match=r"lacks debian_paths\.xz.*can be had from"):
+        debian_paths_batches()
+
+
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=60), st.integers(1, 10))
 def test_equal_frequency_ranks_follow_the_target(target, n_ranks):
     target = np.array(target) / 3
@@ -297,3 +340,17 @@ def test_real_data(name):
         assert len(np.unique(data.qid)) == REAL_QUERIES[name] == changes + 1
     if data.X_test is not None:
         assert data.X_test.shape == (len(data.y_test), n_features)
+
+
+@pytest.mark.skipif(not os.environ.get(DATA_VARIABLE), reason=f"${DATA_VARIABLE} is not set")
+@pytest.mark.slow
+def test_real_debian_paths():
+    try:
+        batches = debian_paths_batches()
+    except DatasetMissing as missing:
+        pytest.skip(str(missing))
+    counts = np.zeros(len(DEBIAN_SECTIONS), dtype=np.int64)
+    for batch in batches:
+        counts += np.bincount(batch["label"], minlength=counts.size)
+    assert counts.sum() == 5_661_134
+    assert counts.min() == 34

@@ -10,6 +10,7 @@ __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
     from widemargin.certificate import Certificate
+    from widemargin.data.disk import open_rows
     from widemargin.estimators.certify import certify
     from widemargin.estimators.linear_ranker import LinearRanker
     from widemargin.estimators.linear_svc import LinearSVC
@@ -23,6 +24,7 @@ __all__ = [
     "OrdinalSVC",
     "certify",
     "load_model",
+    "open_rows",
     "save_model",
 ]
 
@@ -34,6 +36,7 @@ _HOMES = {
     "OrdinalSVC": "widemargin.estimators.ordinal_svc",
     "certify": "widemargin.estimators.certify",
     "load_model": "widemargin.model_io",
+    "open_rows": "widemargin.data.disk",
     "save_model": "widemargin.model_io",
 }
 

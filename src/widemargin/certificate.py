@@ -15,11 +15,16 @@ can only weaken the bound, never falsify it.
 """
 
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from widemargin.data.products import products
 from widemargin.problem import Intercept, Problem, State
-from widemargin.risk import RowRisk
+from widemargin.risk import MarginRisk, RowRisk
+
+# Rows that are summed over together, where there may be too many for memory.
+_ROWS_AT_ONCE = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -128,6 +133,54 @@ def _tangent_sum(problem, tangents):
 
 def certify_state(problem: Problem, state: State) -> Certificate:
     """Return the certificate of `state`, from nothing but its numbers."""
+    if hasattr(problem.rows, "blocks") and isinstance(problem.risk, MarginRisk):
+        return certify_in_one_pass(problem, state).certificate
     primal = primal_value(problem, state.coef, state.offset)
     dual, _ = dual_value(problem, state.dual)
     return Certificate(primal, dual)
+
+
+def parts_of(n_rows):
+    """Yield slices of rows: sums over all rows at once would need much memory."""
+    for begin in range(0, n_rows, _ROWS_AT_ONCE):
+        yield slice(begin, min(begin + _ROWS_AT_ONCE, n_rows))
+
+
+class Checked(NamedTuple):
+    """What one pass over the rows tells about a state."""
+
+    certificate: Certificate
+    offset: float  # the best one, where it was asked for
+    scores: np.ndarray  # (n,) X coef + offset
+    A: np.ndarray  # (n,) the dual variables that were certified
+    combined: np.ndarray  # (d,) X^T A
+
+
+def certify_in_one_pass(problem: Problem, state: State, best_offset: bool = False) -> Checked:
+    """Certify a state over rows on disk, at the price of one pass and little memory.
+
+    With `best_offset`, a free intercept is first moved to where it is best for `state.coef`.
+    """
+    risk, n = problem.risk, problem.rows.n_rows
+    assert isinstance(risk, MarginRisk)
+    assert isinstance(state.dual, np.ndarray)
+    free = problem.intercept is Intercept.FREE
+    A = np.empty(n)
+    for part in parts_of(n):
+        some = risk.part(part.start, part.stop)
+        A[part] = some.feasible(some.signed(state.dual[part]))
+    if free:
+        A = risk.feasible(A, balanced=True)
+    scores, combined = products(problem.rows, state.coef, A)
+    offset = float(risk.best_offset(scores)) if free and best_offset else float(state.offset)
+    scores += offset
+    primal = 0.5 * float(state.coef @ state.coef)
+    dual = -0.5 * float(combined @ combined)
+    if problem.intercept is Intercept.PENALIZED:
+        primal += 0.5 * offset**2
+        dual -= 0.5 * float(A.sum()) ** 2
+    for part in parts_of(n):
+        some = risk.part(part.start, part.stop)
+        primal += some.value(scores[part])
+        dual += some.dual(A[part])
+    return Checked(Certificate(primal, dual), offset, scores, A, combined)

@@ -13,21 +13,30 @@ ranking; their rows have a query. In mq2007_agg a feature is the position of a d
 21 lists, 1 the first, and 0 if it is not in the list. abalone, bank8fm, california and stock are
 regression sets, which the literature on ordinal regression cuts into ranks:
 `equal_frequency_ranks` does. winequality has ranks of its own.
+
+debian_paths, file paths and the sections of the packages they belong to, is meant to be larger
+than memory once its features are made. `load` does not know it: `debian_paths_batches` streams it.
 """
 
 from __future__ import annotations
 
 import bz2
 import gzip
+import lzma
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPException
+from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 DATA_VARIABLE = "WIDEMARGIN_DATA"
 
@@ -37,6 +46,16 @@ _MICROSOFT = "https://www.microsoft.com/en-us/research/project"
 _TORGO = "https://www.dcc.fc.up.pt/~ltorgo/Regression/DataSets.html"
 
 _DNA = b"ACGT"
+
+_SECTIONS = """
+    admin cli-mono comm database debug devel doc editors education electronics embedded fonts
+    games gnome gnu-r gnustep golang graphics hamradio haskell httpd interpreters java javascript
+    kde kernel libdevel libs lisp localization mail math metapackages misc net news ocaml oldlibs
+    otherosfs perl php python ruby rust science shells sound tasks tex text utils vcs video web
+    x11 xfce zope
+"""
+#: Names of the labels 0, 1, ... of debian_paths.
+DEBIAN_SECTIONS = tuple(_SECTIONS.split())
 
 
 class DatasetMissing(FileNotFoundError):
@@ -97,14 +116,9 @@ def load(name: str, *, download: bool = True) -> Dataset:
     entry = _ENTRIES.get(name)
     if entry is None:
         raise ValueError(f"no data set is called {name!r}; there are {', '.join(names())}")
-    folder = os.environ.get(DATA_VARIABLE)
-    if folder:
-        absent = [file for file in entry.files if not (Path(folder) / file).is_file()]
-        if not absent:
-            return Dataset(name, **entry.read(Path(folder)), source="folder")
-        looked = f"the folder ${DATA_VARIABLE} names lacks {', '.join(absent)}"
-    else:
-        looked = f"${DATA_VARIABLE} is not set (a folder that holds {', '.join(entry.files)})"
+    folder, lacking = _folder_with(entry.files)
+    if folder is not None:
+        return Dataset(name, **entry.read(folder), source="folder")
     if entry.fetch is None:
         tried, cause = "scikit-learn has no fetcher for it", None
     elif not download:
@@ -115,8 +129,35 @@ def load(name: str, *, download: bool = True) -> Dataset:
         except (OSError, HTTPException, ValueError) as error:  # ValueError: OpenML's own errors
             tried, cause = f"scikit-learn's fetcher failed ({error})", error
     raise DatasetMissing(
-        f"data set {name!r} is missing: {looked}; {tried}. It can be had from {entry.home}"
+        f"data set {name!r} is missing: {lacking}; {tried}. It can be had from {entry.home}"
     ) from cause
+
+
+def debian_paths_batches(rows_per_batch: int = 1 << 16) -> Iterator[pa.RecordBatch]:
+    """Stream debian_paths from its compressed file, which takes pyarrow.
+
+    Parameters
+    ----------
+    rows_per_batch : int, default=65536
+        Rows in each batch but the last.
+
+    Returns
+    -------
+    iterator of pyarrow.RecordBatch
+        Columns ``label``, int64, the section's place in `DEBIAN_SECTIONS` (the first one of a file
+        that belongs to several packages), and ``path``, utf8. The file is sorted by path.
+
+    Raises
+    ------
+    DatasetMissing
+        It is not in ``$WIDEMARGIN_DATA``.
+    """
+    folder, lacking = _folder_with((_DEBIAN,))
+    if folder is None:
+        raise DatasetMissing(
+            f"data set 'debian_paths' is missing: {lacking}. It can be had from {_DEBIAN_HOME}"
+        )
+    return _read_debian_paths(folder / _DEBIAN, rows_per_batch)
 
 
 def equal_frequency_ranks(target: np.ndarray, n_ranks: int) -> np.ndarray:
@@ -279,6 +320,27 @@ def _read_splice_worm(folder: Path) -> dict:
     return {"X": X, "y": np.array(labels, dtype=np.int64)}
 
 
+def _read_debian_paths(path: Path, rows_per_batch: int) -> Iterator[pa.RecordBatch]:
+    """Lines ``path section/package,section/package...``; a path may have blanks."""
+    import pyarrow as pa
+
+    label_of = {name.encode(): label for label, name in enumerate(DEBIAN_SECTIONS)}
+    n_read = 0
+    with lzma.open(path) as stream:
+        while lines := list(islice(stream, rows_per_batch)):
+            labels, paths = [], []
+            for number, line in enumerate(lines, start=n_read + 1):
+                words = line.rsplit(None, 1)
+                section = words[-1].split(b"/", 1)[0] if len(words) == 2 else b""
+                if section not in label_of:
+                    raise ValueError(f"{path.name}, line {number}: no path and section known here")
+                labels.append(label_of[section])
+                paths.append(words[0])
+            n_read += len(lines)
+            columns = [pa.array(labels, pa.int64()), pa.array(paths, pa.utf8())]
+            yield pa.record_batch(columns, names=["label", "path"])
+
+
 # --- scikit-learn's fetchers; one attempt each, so that an offline machine hears at once -----
 
 
@@ -332,6 +394,17 @@ def _fetch_mnist() -> dict:
 
 
 # --- small shared steps ---------------------------------------------------------------------
+
+
+def _folder_with(files: tuple[str, ...]) -> tuple[Path | None, str]:
+    """The folder ``$WIDEMARGIN_DATA`` if it holds all of `files`, or None and what is lacking."""
+    folder = os.environ.get(DATA_VARIABLE)
+    if not folder:
+        return None, f"${DATA_VARIABLE} is not set (a folder that holds {', '.join(files)})"
+    absent = [file for file in files if not (Path(folder) / file).is_file()]
+    if absent:
+        return None, f"the folder ${DATA_VARIABLE} names lacks {', '.join(absent)}"
+    return Path(folder), ""
 
 
 def _with_test_part(train: tuple, test: tuple) -> dict:
@@ -389,6 +462,8 @@ def _regression(file: str, home: str, fetch: Callable[[], dict] | None = None) -
 _WINE = "ordinal/winequality-white.csv.gz"
 _SPLICE = "splice_worm.fasta.bz2"
 _SPLICE_HOME = "the authors of https://doi.org/10.1186/1471-2105-8-S10-S7 (C. elegans, acceptors)"
+_DEBIAN = "debian_paths.xz"
+_DEBIAN_HOME = "https://deb.debian.org/debian/dists/ (Contents-all), compressed by xz"
 _PIECES = "to be saved with numpy.savez as CSR pieces data, indices, indptr, shape"
 _RCV1_HOME = f"scikit-learn's fetch_rcv1 (RCV1-v2), {_PIECES}, y_binary, y_multi"
 _NEWS20_HOME = f"{_LIBSVM}/multiclass.html#news20, {_PIECES}, y"

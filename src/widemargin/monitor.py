@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 
 from widemargin.certificate import Certificate
 
+# A killed run loses this much time at most, and what its last save took.
+_SECONDS_BETWEEN_SAVES = 20.0
+
 
 @dataclass(frozen=True)
 class Record:
@@ -27,6 +30,7 @@ class Record:
     gap: float
     active_rows: int  # rows of the last pass
     phases: dict[str, float] = field(default_factory=dict)  # seconds spent, by phase
+    disk_passes: int = 0  # times that all rows were read from disk
 
     @property
     def relative_gap(self) -> float:
@@ -82,6 +86,8 @@ class Monitor:
         Written into each record.
     started : float or None
         The clock reading that history counts from; now, by default.
+    save : callable(State) or None
+        Given the state now and then, to be kept for a run that goes on from it.
     """
 
     def __init__(
@@ -93,6 +99,7 @@ class Monitor:
         on_check: Callable | None = None,
         problem: int = 0,
         started: float | None = None,
+        save: Callable | None = None,
     ):
         now = time.perf_counter()
         self.tol = tol
@@ -102,9 +109,11 @@ class Monitor:
         self.on_check = on_check
         self.problem = problem
         self.started = now if started is None else started
+        self.save, self.saved_at = save, now
         self.history: list[Record] = []
         self.phases: dict[str, float] = {}
         self.iteration = 0.0
+        self.disk_passes = 0
         self.status = "running"
         self.certificate: Certificate | None = None
 
@@ -116,6 +125,15 @@ class Monitor:
             yield
         finally:
             self.phases[name] = self.phases.get(name, 0.0) + time.perf_counter() - began
+
+    def save_now_and_then(self, state) -> None:
+        """Hand out `state` to be saved, if that was not done lately."""
+        if self.save is None:
+            return
+        now = time.perf_counter()
+        if now - self.saved_at >= _SECONDS_BETWEEN_SAVES:
+            self.save(state)
+            self.saved_at = time.perf_counter()
 
     def must_stop(self) -> bool:
         """Return whether to stop at once, for a reason outside of the problem."""
@@ -140,6 +158,7 @@ class Monitor:
             gap=certificate.gap,
             active_rows=active_rows,
             phases=dict(self.phases),
+            disk_passes=self.disk_passes,
         )
         self.history.append(record)
         asked_to_stop = self.on_check is not None and self.on_check(record, state)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
-from widemargin.data.svmlight import SvmlightError, read_svmlight
+from widemargin.data.svmlight import SvmlightError, read_svmlight, read_svmlight_pieces
 from widemargin.kernels.svmlight import parse_lines
 
 COMPRESSIONS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
@@ -359,6 +359,57 @@ def test_no_rows(empty):
 def test_bad_options(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         read(b"1 1:1\n", **options)
+
+
+def read_by_threads(text, chunk_bytes):
+    pieces = read_svmlight_pieces(io.BytesIO(text), n_threads=3, _chunk_bytes=chunk_bytes)
+    pieces = list(pieces)
+    assert all(piece.y.size for piece in pieces)
+    X = sparse.vstack([sparse.csr_matrix(p.X, shape=(p.X.shape[0], 2**31)) for p in pieces])
+    X = X.tocsr()
+    X.resize(X.shape[0], pieces[-1].X.shape[1])
+    return X, pieces
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 10, 50, 1000, 100_000])
+def test_threads_change_nothing(text, chunk_bytes):
+    expected = read(text)
+    X, pieces = read_by_threads(text, chunk_bytes)
+    assert (len(pieces) > 1) == (chunk_bytes < len(text))
+    assert X.shape == expected.X.shape
+    assert (X != expected.X).nnz == 0
+    np.testing.assert_array_equal(np.concatenate([p.y for p in pieces]), expected.y)
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 12, 30, 1000])
+def test_threads_and_query_ids(chunk_bytes):
+    """Pieces are parsed before it is known whether there are query ids."""
+    text = b"# head\n" * 9 + b"".join(b"%d qid:%d 1:%d\n" % (k % 3, k // 4, k) for k in range(60))
+    _, pieces = read_by_threads(text + b"#\n" * 9, chunk_bytes)
+    np.testing.assert_array_equal(np.concatenate([p.qid for p in pieces]), np.arange(60) // 4)
+    for begin in (0, 1, 30, 59):
+        lines = text.splitlines(keepends=True)
+        lines[9 + begin] = b"1 1:1\n"
+        with pytest.raises(SvmlightError) as caught:
+            read(b"".join(lines), _chunk_bytes=chunk_bytes)
+        with pytest.raises(SvmlightError) as caught_by_threads:
+            read_by_threads(b"".join(lines), chunk_bytes)
+        assert str(caught_by_threads.value) == str(caught.value)
+
+
+@pytest.mark.parametrize("bad", [b"1 0:1", b"1 1:1e39", b"1 qid:3 1:1", b"x"])
+@pytest.mark.parametrize("at", [0, 1, 20, 39])
+def test_threads_name_the_first_bad_line(bad, at):
+    lines = [b"1 1:1"] * 40
+    lines[at] = bad
+    if at < 39:
+        lines[-1] = b"worse"
+    for chunk_bytes in (1, 20, 1000):
+        with pytest.raises(SvmlightError) as caught:
+            read(b"\n".join(lines), _chunk_bytes=chunk_bytes)
+        with pytest.raises(SvmlightError) as caught_by_threads:
+            read_by_threads(b"\n".join(lines), chunk_bytes)
+        assert str(caught_by_threads.value) == str(caught.value)
 
 
 def test_kernel_is_compiled_once(text):

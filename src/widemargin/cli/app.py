@@ -1,4 +1,4 @@
-"""The command line: `widemargin train`, `predict`, `evaluate`, `certify` and `demo`.
+"""The command line: `widemargin train`, `predict`, `evaluate`, `certify`, `convert`, `demo`.
 
 Commands import what they work with when they run, not before: NumPy, scikit-learn and compiled
 kernels take longer to load than a person waits for `--help`.
@@ -63,6 +63,8 @@ def train(
     tol: options.Tol = 1e-3,
     max_iter: options.MaxIter = 10_000,
     max_time: options.MaxTime = None,
+    memory_budget: options.MemoryBudget = None,
+    checkpoint: options.Checkpoint = None,
     no_intercept: options.NoIntercept = False,
     penalized_intercept: options.PenalizedIntercept = False,
     class_weight: options.ClassWeight = None,
@@ -94,6 +96,7 @@ def train(
       widemargin train queries.txt --task rank --out ranker.wm
       widemargin train reviews.svm --task ordinal --out stars.wm
       widemargin train clicks.svm --task roc --out clicks.wm
+      widemargin train shards/ --memory-budget 512MB --out model.wm
     """
     options.check_task(context, task, solver)
     if no_intercept and penalized_intercept:
@@ -132,6 +135,8 @@ def train(
             "penalized_intercept": penalized_intercept,
             "class_weight": class_weight and class_weight.value,
             "random_state": seed,
+            "memory_budget": memory_budget,
+            "checkpoint": checkpoint,
         },
         rank={"normalization": normalization.value},
     )
@@ -184,19 +189,21 @@ def predict(
     check_output(out, model, data)
 
     from widemargin import LinearRanker
-    from widemargin.cli.inputs import read_data, read_model, scores_of, whole_labels
+    from widemargin.cli.inputs import read_data, read_model, scores_of
+    from widemargin.data.labels import whole_labels
     from widemargin.model_io import atomic_write
 
     predictor = read_model(model)
     ranks = isinstance(predictor, LinearRanker)
     if ranks and scores:
         raise BadInput(f"--scores: {model} ranks, and predicts scores without being told")
-    X = read_data(data, n_features=predictor.n_features_in_).X
+    X = read_data(data, n_features=predictor.n_features_in_, labelled=False).X
     results = {}
-    if not ranks:
-        results["labels"] = whole_labels(predictor.predict(X)).tolist()
-    if ranks or scores:
-        results["scores"] = scores_of(predictor, X).tolist()
+    with reading(data):  # rows on disk are read only now
+        if not ranks:
+            results["labels"] = whole_labels(predictor.predict(X)).tolist()
+        if ranks or scores:
+            results["scores"] = scores_of(predictor, X).tolist()
     text = output.columns_as_text(*results.values())
     if out is not None:
         with naming(out), atomic_write(out) as file:
@@ -242,7 +249,8 @@ def evaluate(model: options.Model, data: options.Data, json: options.Json = Fals
         if doubt:
             complain(f"warning: {shown(data)}: {doubt}")
 
-    measures = measure(predictor, rows)
+    with reading(data):
+        measures = measure(predictor, rows)
     n_rows = rows.X.shape[0]
     if json:
         output.print_json({"model": model, "data": data, "rows": n_rows, **measures})
@@ -263,23 +271,23 @@ def certify(model: options.Model, data: options.Data, json: options.Json = False
     Example:
       widemargin certify model.wm train.svm
     """
-    from widemargin.cli.inputs import read_data, read_model
+    from widemargin.cli.inputs import read_data, read_model, with_features
     from widemargin.estimators.certify import certify as recompute
     from widemargin.estimators.certify import training_rows
 
     certified = read_model(model)
     n_rows, n_features = training_rows(certified), certified.n_features_in_
-    X, y, qid = read_data(data)
+    X, y, qid, weight = read_data(data)
     if X.shape[0] != n_rows or X.shape[1] > n_features:
         raise BadInput(
             f"{shown(data)}: {output.shape_in_words(*X.shape)}, but the model was trained on "
             f"{output.shape_in_words(n_rows, n_features)}; "
             "a certificate needs the training data itself, all of it, in its order"
         )
-    X.resize(n_rows, n_features)
+    X = with_features(X, n_features)
 
     with reading(data):
-        certificate = recompute(certified, X, y, qid=qid)
+        certificate = recompute(certified, X, y, weight, qid=qid)
     stored = certified.certificate_
     # Both are sums over the same rows in float64; only the order of summation may differ.
     agrees = math.isclose(certificate.primal, stored.primal, rel_tol=1e-9) and math.isclose(
@@ -310,6 +318,35 @@ def certify(model: options.Model, data: options.Data, json: options.Json = False
             "result": str(certificate),
         }
     )
+
+
+@app.command()
+def convert(
+    source: options.Source,
+    folder: options.Folder,
+    format: options.Format = options.FormatName.arrow,
+    json: options.Json = False,
+) -> None:
+    """Turn svmlight text into a folder of rows that need not fit into memory.
+
+    The folder is DATA to the other commands, which then read it from disk as they go, pass
+    after pass, many times faster than they would read text. Memory holds a few megabytes of it
+    at a time. Without widemargin.json, which is written last, a folder is not whole and will not
+    be read; on errors and Ctrl-C nothing is left of it.
+
+    \b
+    Examples:
+      widemargin convert clicks.svm.gz clicks
+      zcat day*.gz | widemargin convert - days
+      widemargin train days --out days.wm
+    """
+    from widemargin.cli.converting import convert_with_progress, in_words
+
+    report = convert_with_progress(source, folder, format.value, show=not json)
+    if json:
+        output.print_json({"source": source, "folder": folder, **report})
+    else:
+        output.print_lines(in_words(report) | {"saved": folder})
 
 
 @app.command()

@@ -78,7 +78,8 @@ def reading(path: str | os.PathLike) -> Iterator[None]:
         # belongs to Python code.
         message = str(error).strip().partition("\n")[0]
         name = shown(path)
-        if not message.startswith((f"{name}:", f"{name},")):  # not named yet
+        in_folder = os.path.join(name, "")
+        if not message.startswith((f"{name}:", f"{name},", in_folder)):  # not named yet
             message = f"{name}: {message}"
         raise BadInput(message) from error
 

@@ -1,47 +1,68 @@
 """What commands read: data as rows, labels and groups; models; and how the two meet."""
 
-from typing import NamedTuple
+import os
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.sparse
 
 from widemargin import OrdinalSVC
 from widemargin.cli.errors import reading
+from widemargin.data.formats import TEXT, format_of
+from widemargin.data.labels import whole_labels
 from widemargin.data.svmlight import read_svmlight
 from widemargin.model_io import load_model
 
+if TYPE_CHECKING:
+    from widemargin.data.disk import DiskRows
+
 
 class Data(NamedTuple):
-    """Rows, labels and, where it has them, groups of one file."""
+    """Rows, labels and, where it has them, groups and weights of one file or folder."""
 
-    X: scipy.sparse.csr_matrix
+    X: "scipy.sparse.csr_matrix | DiskRows"
     y: np.ndarray
     qid: np.ndarray | None
+    weight: np.ndarray | None = None
 
 
-def read_data(path: str, n_features: int | None = None) -> Data:
-    """Read svmlight text from a file, or from standard input for "-".
+def read_data(path: str, n_features: int | None = None, labelled: bool = True) -> Data:
+    """Read svmlight text from a file, or from standard input for "-", into memory.
+
+    Rows in Arrow or Parquet, a file or a folder of them, stay on disk and are read as needed.
+    They may come without labels if not `labelled`; `y` is empty then.
 
     With `n_features`, the rows get exactly those a model knows: a file says nothing about
     features that never occur in it, so missing ones are zero, and a model has no weight for
     features it never saw, so others are dropped. LIBLINEAR does the same.
     """
     with reading(path):
-        data = read_svmlight(path)
+        if path != "-" and (os.path.isdir(path) or format_of(path) != TEXT):
+            data = _on_disk(path, labelled)
+        else:
+            text = read_svmlight(path)
+            data = Data(text.X, whole_labels(text.y), text.qid)
     if n_features is not None:
-        data.X.resize(data.X.shape[0], n_features)
-    return Data(data.X, whole_labels(data.y), data.qid)
+        data = data._replace(X=with_features(data.X, n_features))
+    return data
 
 
-def whole_labels(labels: np.ndarray) -> np.ndarray:
-    """Return labels that are whole numbers as integers, so that 1 is not printed as 1.0."""
-    if (
-        labels.dtype.kind == "f"
-        and np.array_equal(labels, np.trunc(labels))
-        and np.abs(labels).max() < 2**53
-    ):
-        return labels.astype(np.int64)
-    return labels
+def _on_disk(path: str, labelled: bool) -> Data:
+    from widemargin.data.disk import open_rows
+
+    rows = open_rows(path)
+    if labelled and rows.labels is None:
+        raise ValueError("there is no column label")
+    y = np.empty(0) if rows.labels is None else rows.labels
+    return Data(rows, y, rows.qid, rows.weights)
+
+
+def with_features(X, n_features: int):
+    """Return the rows with exactly that many features: new ones are zero, others dropped."""
+    if not scipy.sparse.issparse(X):
+        return X.resized(n_features)
+    X.resize(X.shape[0], n_features)
+    return X
 
 
 def scores_of(model, X) -> np.ndarray:

@@ -36,10 +36,13 @@ class SolverName(StrEnum):
     gca = "gca"
     gca2 = "gca2"
     tca = "tca"
+    stream = "stream"
+    bm = "bm"
+    sbm = "sbm"
 
 
 # These visit row after row; the tasks whose loss is over pairs of rows need cutting planes.
-COORDINATE_SOLVERS = (SolverName.dcd, SolverName.acf)
+COORDINATE_SOLVERS = tuple(SolverName(name) for name in ("dcd", "acf", "stream", "bm", "sbm"))
 
 
 class MultiClassName(StrEnum):
@@ -90,6 +93,8 @@ _ONLY_FOR = {
     "penalized_intercept": TaskName.classify,
     "class_weight": TaskName.classify,
     "seed": TaskName.classify,
+    "memory_budget": TaskName.classify,
+    "checkpoint": TaskName.classify,
     "liblinear": TaskName.classify,
     "normalization": TaskName.rank,
 }
@@ -113,12 +118,20 @@ def _wrong_task(option: str, only_task: TaskName, task: TaskName) -> BadInput:
     )
 
 
+class FormatName(StrEnum):
+    """How rows are kept on disk."""
+
+    arrow = "arrow"
+    parquet = "parquet"
+
+
 Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
         help="svmlight text (label [qid:N] index:value ...), plain or compressed; - for "
-        "standard input.",
+        "standard input. Or rows on disk: a folder that `widemargin convert` wrote, Arrow or "
+        "Parquet.",
     ),
 ]
 Model = Annotated[
@@ -165,7 +178,8 @@ Normalization = Annotated[
 Solver = Annotated[
     SolverName,
     typer.Option(
-        help="auto chooses by the data, the task and C; dcd and acf are for classify only."
+        help="auto chooses by the data, the task and C; dcd, acf, stream, bm and sbm are for "
+        "classify only, the last three for rows on disk."
     ),
 ]
 Tol = Annotated[
@@ -179,12 +193,27 @@ MaxIter = Annotated[
     typer.Option(
         min=1,
         metavar="N",
-        help="Stop after this many passes over the rows (dcd, acf) or iterations (the others).",
+        help="Stop after this many passes over the rows, or iterations of cutting planes.",
     ),
 ]
 MaxTime = Annotated[
     float | None,
     typer.Option(callback=_positive, metavar="SECONDS", help="Stop after this time."),
+]
+MemoryBudget = Annotated[
+    str | None,
+    typer.Option(
+        metavar="BYTES",
+        help="classify, rows on disk: what training may use, such as 512MB.  [default: 1GiB]",
+    ),
+]
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="classify, rows on disk: where to keep the state of the run; if the file is there, "
+        "go on from it.",
+    ),
 ]
 NoIntercept = Annotated[
     bool, typer.Option("--no-intercept", help="classify: fit a plane through the origin.")
@@ -223,6 +252,23 @@ Liblinear = Annotated[
     typer.Option(metavar="FILE", help="classify: also write the model as LIBLINEAR's text."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but warnings and errors.")]
+
+# Of `convert`.
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="SOURCE",
+        help="svmlight text (label [qid:N] index:value ...), plain or compressed; - for "
+        "standard input.",
+    ),
+]
+Folder = Annotated[
+    str, typer.Argument(metavar="FOLDER", help="Where to write the rows: a new or empty folder.")
+]
+Format = Annotated[
+    FormatName,
+    typer.Option(help="arrow is read fastest; parquet is known to more programs."),
+]
 
 # Of `predict`.
 PredictionsOut = Annotated[

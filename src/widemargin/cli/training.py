@@ -55,9 +55,9 @@ def fit(model, data: Data) -> None:
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.showwarning = lambda message, *_: complain(f"warning: {message}")
         if isinstance(model, LinearRanker):
-            model.fit(data.X, data.y, qid=data.qid)
+            model.fit(data.X, data.y, qid=data.qid, sample_weight=data.weight)
         else:
-            model.fit(data.X, data.y)
+            model.fit(data.X, data.y, sample_weight=data.weight)
 
 
 def early_stop(model) -> str:

@@ -11,11 +11,14 @@ import io
 import lzma
 import os
 import sys
+import threading
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -101,6 +104,24 @@ def read_svmlight(
     SvmlightError
         If the text is malformed, truncated or without rows; names the file and the line.
     """
+    pieces = list(read_svmlight_pieces(source, n_features, dtype, _chunk_bytes=_chunk_bytes))
+    return _joined_pieces(pieces)
+
+
+def read_svmlight_pieces(
+    source: str | os.PathLike[str] | BinaryIO,
+    n_features: int | None = None,
+    dtype: DTypeLike = np.float32,
+    *,
+    n_threads: int = 1,
+    _chunk_bytes: int = _CHUNK_BYTES,
+) -> Iterator[SvmlightData]:
+    """Yield what `read_svmlight` would return, a few megabytes of text at a time.
+
+    Parameters and errors are those of `read_svmlight`; `n_threads` pieces are parsed at once.
+    Every piece has rows; where `n_features` is not given, it has as many columns as the largest
+    index met so far.
+    """
     dtype = np.dtype(dtype)
     if dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
         raise ValueError(f"dtype must be float32 or float64, not {dtype}")
@@ -117,83 +138,113 @@ def read_svmlight(
             name = os.fspath(source)
             # Unbuffered: the reader asks for large blocks, a buffer would only copy them.
             stream = stack.enter_context(open(source, "rb", buffering=0))
-        builder = _Builder(name, n_features, dtype)
-        for buffer, stop in _whole_lines(_decompressed(stream, name), name, _chunk_bytes):
-            builder.add(buffer, stop)
-    return builder.finish()
+        parser = _Parser(name, n_features, dtype)
+        texts = _whole_lines(_decompressed(stream, name), name, _chunk_bytes)
+        for piece in parser.pieces(texts, n_threads):
+            if piece.y.size:
+                yield piece
+        parser.check_that_there_were_rows()
 
 
-class _Builder:
-    """Turns pieces of text into one matrix."""
+class _Scanned(NamedTuple):
+    """What one piece of text says, whatever stands before it."""
+
+    parsed: grammar.Parsed
+    values: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    labels: np.ndarray
+    qids: np.ndarray | None
+
+
+class _Parser:
+    """Turns pieces of text into pieces of a matrix."""
 
     def __init__(self, name: str, n_features: int | None, dtype: np.dtype) -> None:
         self.name = name
         self.n_features = n_features
         self.dtype = dtype
         self.lines = 0
-        self.entries = 0
         self.largest_index = 0
         self.qid_state = grammar.QID_UNKNOWN
-        self.workspace = _workspace(0)
-        self.workspace_bytes = 0
-        self.indices: list[np.ndarray] = []
-        self.values: list[np.ndarray] = []
-        self.row_ends: list[np.ndarray] = [np.zeros(1, dtype=np.int64)]
-        self.labels: list[np.ndarray] = []
-        self.qids: list[np.ndarray] = []
+        self._of_thread = threading.local()
 
-    def add(self, buffer: bytearray, stop: int) -> None:
-        """Parse the whole lines ``buffer[:stop]`` and append their rows."""
-        if len(buffer) > self.workspace_bytes:
-            self.workspace = _workspace(len(buffer))
-            self.workspace_bytes = len(buffer)
+    def pieces(
+        self, texts: Iterator[tuple[bytearray, int]], n_threads: int
+    ) -> Iterator[SvmlightData]:
+        """Yield the rows of whole lines ``buffer[:stop]``, piece by piece.
+
+        Threads scan pieces before it is known what stands before them, which only matters to
+        query ids and to errors. What was scanned under a wrong assumption is scanned again.
+        """
+        if n_threads == 1:
+            for buffer, stop in texts:
+                yield self._accept(buffer, self._scan(buffer, stop, self.qid_state))
+            return
+        begun: deque[tuple[bytearray, int, int, Future]] = deque()
+
+        def first() -> SvmlightData:
+            buffer, stop, assumed, scanning = begun.popleft()
+            scanned = scanning.result()
+            if assumed != self.qid_state:
+                scanned = self._scan(buffer, stop, self.qid_state)
+            return self._accept(buffer, scanned)
+
+        with ThreadPoolExecutor(n_threads) as pool:
+            for buffer, stop in texts:
+                scanning = pool.submit(self._scan, buffer, stop, self.qid_state)
+                begun.append((buffer, stop, self.qid_state, scanning))
+                if len(begun) > n_threads:
+                    yield first()
+            while begun:
+                yield first()
+
+    def _scan(self, buffer: bytearray, stop: int, qid_state: int) -> "_Scanned":
+        """Parse ``buffer[:stop]``; look at nothing that other pieces change."""
+        mine = self._of_thread
+        if getattr(mine, "n_bytes", -1) < len(buffer):
+            mine.n_bytes, mine.workspace = len(buffer), _workspace(len(buffer))
         max_index = grammar.MAX_INDEX if self.n_features is None else int(self.n_features)
         text = np.frombuffer(buffer, dtype=np.uint8)
-        parsed = grammar.parse_lines(text, stop, max_index, self.qid_state, *self.workspace)
-        if parsed.error != grammar.OK:
-            self._fail(buffer, parsed)
-
-        indices, values, row_ends, labels, qids, left_slots, left_spans = self.workspace
-        values, row_ends = values[: parsed.entries], row_ends[: parsed.rows]
-        labels = labels[: parsed.rows]
-        if parsed.n_left:
+        parsed = grammar.parse_lines(text, stop, max_index, qid_state, *mine.workspace)
+        indices, values, row_ends, labels, qids, left_slots, left_spans = mine.workspace
+        values, labels = values[: parsed.entries], labels[: parsed.rows]
+        if parsed.n_left and parsed.error == grammar.OK:
             slots = left_slots[: parsed.n_left]
             spans = left_spans[: parsed.n_left].tolist()
             numbers = np.array([float(buffer[begin:end]) for begin, end in spans])
             in_entry = slots >= 0
             values[slots[in_entry]] = numbers[in_entry]
             labels[~slots[~in_entry]] = numbers[~in_entry]
-        with np.errstate(over="ignore"):  # overflow is looked for next, to name the line
+        with np.errstate(over="ignore"):  # overflow is looked for later, to name the line
             rounded = values.astype(self.dtype)
-        self._check_range(buffer, rounded, row_ends, labels)
+        return _Scanned(
+            parsed,
+            rounded,
+            indices[: parsed.entries].copy(),
+            np.concatenate([[0], row_ends[: parsed.rows]]),
+            labels.copy(),
+            qids[: parsed.rows].copy() if parsed.qid_state == grammar.QID_PRESENT else None,
+        )
 
-        self.indices.append(indices[: parsed.entries].copy())
-        self.values.append(rounded)
-        self.row_ends.append(row_ends + self.entries)
-        self.labels.append(labels.copy())
-        if parsed.qid_state == grammar.QID_PRESENT:
-            self.qids.append(qids[: parsed.rows].copy())
+    def _accept(self, buffer: bytearray, scanned: "_Scanned") -> SvmlightData:
+        """Return as rows what follows the pieces accepted before."""
+        parsed = scanned.parsed
+        if parsed.error != grammar.OK:
+            self._fail(buffer, parsed)
+        self._check_range(buffer, scanned.values, scanned.indptr[1:], scanned.labels)
         self.lines += parsed.lines
-        self.entries += parsed.entries
         self.largest_index = max(self.largest_index, parsed.largest_index)
         self.qid_state = parsed.qid_state
+        n_features = self.largest_index if self.n_features is None else self.n_features
+        X = _csr(scanned.values, scanned.indices, scanned.indptr, n_features)
+        return SvmlightData(X, scanned.labels, scanned.qids)
 
-    def finish(self) -> SvmlightData:
-        """Join the pieces."""
-        if not self.labels:
+    def check_that_there_were_rows(self) -> None:
+        if self.lines == 0:
             raise SvmlightError(f"{self.name}: no rows; the file is empty")
         if self.qid_state == grammar.QID_UNKNOWN:
             raise SvmlightError(f"{self.name}: no rows; there are only comments and blank lines")
-        pointer_type = np.int32 if self.entries <= np.iinfo(np.int32).max else np.int64
-        n_features = self.largest_index if self.n_features is None else self.n_features
-        row_ends = _joined(self.row_ends)
-        X = sparse.csr_matrix((len(row_ends) - 1, n_features), dtype=self.dtype)
-        # Set one by one: the constructor would widen the indices along with the row pointers.
-        X.indptr = row_ends.astype(pointer_type)
-        X.indices = _joined(self.indices)
-        X.data = _joined(self.values)
-        X.has_canonical_format = True  # indices increase: spares SciPy the check
-        return SvmlightData(X, _joined(self.labels), _joined(self.qids) if self.qids else None)
 
     def _fail(self, buffer: bytearray, parsed: grammar.Parsed) -> NoReturn:
         token = _shown(buffer, parsed.position)
@@ -234,6 +285,34 @@ def _workspace(n_bytes: int) -> tuple[np.ndarray, ...]:
     )
 
 
+def _joined_pieces(pieces: list[SvmlightData]) -> SvmlightData:
+    """Put the pieces of one file, in their order, together."""
+    n_features = pieces[-1].X.shape[1]
+    row_ends, entries = [np.zeros(1, dtype=np.int64)], 0
+    for piece in pieces:
+        row_ends.append(piece.X.indptr[1:].astype(np.int64) + entries)
+        entries += piece.X.nnz
+    indices = [piece.X.indices for piece in pieces]
+    values = [piece.X.data for piece in pieces]
+    labels = [piece.y for piece in pieces]
+    qids = [piece.qid for piece in pieces if piece.qid is not None]
+    pieces.clear()  # from here on the lists alone hold the arrays
+    X = _csr(_joined(values), _joined(indices), _joined(row_ends), n_features)
+    return SvmlightData(X, _joined(labels), _joined(qids) if qids else None)
+
+
+def _csr(values, indices, indptr, n_features) -> sparse.csr_matrix:
+    """Return a CSR matrix of arrays whose indices increase along rows, without copies of them."""
+    X = sparse.csr_matrix((len(indptr) - 1, n_features), dtype=values.dtype)
+    # Set one by one: the constructor would widen the indices along with the row pointers.
+    fits = len(values) <= np.iinfo(np.int32).max
+    X.indptr = indptr.astype(np.int32 if fits else np.int64)
+    X.indices = indices
+    X.data = values
+    X.has_canonical_format = True  # indices increase: spares SciPy the check
+    return X
+
+
 def _joined(pieces: list[np.ndarray]) -> np.ndarray:
     """Concatenate, letting go of each piece once copied, so that memory does not double."""
     whole = np.empty(sum(map(len, pieces)), dtype=pieces[0].dtype)
@@ -270,7 +349,7 @@ def _name_of(stream: BinaryIO) -> str:
 def _whole_lines(
     stream: io.BufferedReader, name: str, chunk_bytes: int
 ) -> Iterator[tuple[bytearray, int]]:
-    """Yield (buffer, stop): ``buffer[:stop]`` are whole lines, valid until the next step."""
+    """Yield (buffer, stop): ``buffer[:stop]`` are whole lines, and the buffer is let go."""
     buffer = bytearray(chunk_bytes + 1)  # one more, for the newline a last line may lack
     filled = 0
     while True:
@@ -280,9 +359,10 @@ def _whole_lines(
             break
         stop = buffer.rfind(_NEWLINE, begin, filled) + 1
         if stop:
+            rest = buffer[stop:filled]
             yield buffer, stop
-            buffer[: filled - stop] = buffer[stop:filled]
-            filled -= stop
+            buffer = rest + bytearray(len(buffer) - len(rest))
+            filled = len(rest)
         elif filled == len(buffer) - 1:  # a line longer than the buffer
             buffer = buffer + bytearray(len(buffer))
     if filled:

@@ -1,13 +1,13 @@
 """Certify a fitted model against its training data, from nothing but its numbers."""
 
 import numpy as np
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from widemargin.certificate import Certificate, certify_state
 from widemargin.data import as_rows
 from widemargin.estimators.problems import make_problems
 from widemargin.estimators.ranking import OrderingModel
-from widemargin.estimators.validation import check_matrix, check_weights
+from widemargin.estimators.validation import check_matrix, check_same_length, check_weights
 
 
 def certify(model, X, y, sample_weight=None, qid=None) -> Certificate:
@@ -34,11 +34,11 @@ def certify(model, X, y, sample_weight=None, qid=None) -> Certificate:
     check_is_fitted(model)
     X = check_matrix(model, X, reset=False)
     y = column_or_1d(y)
-    check_consistent_length(X, y)
+    check_same_length(X, y)
     n_rows = training_rows(model)
-    if X.shape[0] != n_rows:
+    if y.shape[0] != n_rows:
         raise ValueError(
-            f"the model was trained on {n_rows} rows, and X has {X.shape[0]}: a certificate "
+            f"the model was trained on {n_rows} rows, and X has {y.shape[0]}: a certificate "
             "speaks of the training data"
         )
     if hasattr(model, "classes_"):

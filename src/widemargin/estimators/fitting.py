@@ -1,6 +1,7 @@
 """What all fits have in common: threads over problems, progress, callbacks, and the account."""
 
 import math
+import os
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from widemargin import threads
 from widemargin.certificate import Certificate
 from widemargin.estimators.callbacks import LEVELS, GapLevels
+from widemargin.estimators.checkpoint import Checkpoint
+from widemargin.estimators.validation import check_bytes
 from widemargin.monitor import Interruption, Monitor
 from widemargin.problem import State
 from widemargin.progress import ProgressLine
@@ -39,12 +42,14 @@ class Fit:
         self.estimator, self.problems, self.starts = estimator, problems, starts
         self.solver, self.seeds, self.data = solver, seeds, data
         n_jobs = effective_n_jobs(estimator.n_jobs)
-        self.n_threads = min(n_jobs, len(problems))
+        # Rows on disk are read for one problem at a time: memory is meant for one.
+        self.n_threads = 1 if solver in auto.OUT_OF_CORE else min(n_jobs, len(problems))
         self.n_row_threads = n_jobs // self.n_threads if auto.splits_rows(self.solver) else 1
         self.interruption = Interruption()
         self.states: list = [None] * len(problems)
         self.monitors: list = [None] * len(problems)
         self.unsolved = len(problems)
+        self.checkpoints: list[Checkpoint] = []
         self.started = time.perf_counter()
         self.context = None
         self.line = None
@@ -67,6 +72,9 @@ class Fit:
             if self.line is not None:
                 total = Certificate.total(monitor.certificate for monitor in self.monitors)
                 self.line.finish(f"{time.perf_counter() - self.started:.2f} s  {total}")
+        if all(monitor.status == "converged" for monitor in self.monitors):
+            for checkpoint in self.checkpoints:
+                checkpoint.remove()
         self.context.call_on_fit_task_end(
             estimator=estimator, reconstruction_attributes=self._attributes, **self.data
         )
@@ -96,13 +104,31 @@ class Fit:
             problem=index,
             started=self.started,
         )
-        solver = auto.make(self.solver, problem.risk, int(self.seeds[index]))
         start = self.starts[index] or State.zero(problem)
+        checkpoint = self._checkpoint(index, problem)
+        if checkpoint is not None:
+            start = checkpoint.load() or start
+            monitor.save = checkpoint.save
+        budget = check_bytes("memory_budget", getattr(self.estimator, "memory_budget", None))
+        budget = {} if budget is None else {"memory_budget": budget}
+        solver = auto.make(self.solver, problem.risk, int(self.seeds[index]), **budget)
         with threads.lent(self.n_row_threads):
             self.states[index] = solver.solve(problem, start, monitor)
+        if checkpoint is not None:
+            checkpoint.save(self.states[index])
+            self.checkpoints.append(checkpoint)
         self.unsolved -= 1
         if levels is not None:
             levels.end(self.states[index])
+
+    def _checkpoint(self, index, problem):
+        """Return where the progress of a problem is kept; None where nowhere."""
+        path = getattr(self.estimator, "checkpoint", None)
+        if path is None:
+            return None
+        if len(self.problems) > 1:
+            path = f"{os.fspath(path)}.{index}"
+        return Checkpoint(path, problem)
 
     def _share_of_time(self):
         """Return the seconds one problem may take, so that each gets its share."""

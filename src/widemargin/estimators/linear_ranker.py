@@ -148,7 +148,7 @@ class LinearRanker(OrderingModel):
     def _problem(self, X, y, qid, sample_weight):
         grades = check_grades(y)
         check_same_length(X, grades)
-        group = check_groups(qid, X.shape[0])
+        group = check_groups(qid, grades.size)
         weights = check_weights(sample_weight, X)
         return OrderingProblem(self, as_rows(X), grades, weights, group)
 

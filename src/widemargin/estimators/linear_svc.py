@@ -7,10 +7,11 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.data import as_rows
+from widemargin.data import Rows, as_rows
 from widemargin.estimators.fitting import Fit
 from widemargin.estimators.problems import LOSSES, MULTI_CLASS, make_problems
 from widemargin.estimators.validation import (
+    check_bytes,
     check_choice,
     check_flag,
     check_labels,
@@ -45,10 +46,12 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
         One class against the rest, or all classes in one problem. With two classes the latter
         is the hinge loss at 2 C, and is solved as such.
-    solver : {"auto", "dcd", "acf", "cpa", "ocas", "gca", "gca2", "tca"}, default="auto"
+    solver : {"auto", "dcd", "acf", "cpa", "ocas", "gca", "gca2", "tca", "stream", "bm", "sbm"}, \
+            default="auto"
         "dcd" is LIBLINEAR's dual coordinate descent; "acf" visits rows as often as it pays.
         The others are cutting planes: "cpa" is SVM-perf's method, "ocas" adds an exact line
-        search, and "gca", "gca2" and "tca" approximate ones.
+        search, and "gca", "gca2" and "tca" approximate ones. "stream" is StreamSVM, for rows
+        that `widemargin.open_rows` reads from disk; "bm" and "sbm" are block minimisation.
     tol : float, default=1e-3
         Stop when the relative duality gap, (primal - dual) / primal, is proved to be at
         most this: at most that fraction of the objective could still be saved.
@@ -62,6 +65,13 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Passes over the rows, per class; iterations of cutting planes.
     max_time : float or None, default=None
         Seconds for the whole fit.
+    memory_budget : int, str or None, default=None
+        For rows on disk and "stream", "bm", "sbm": bytes, or "512MB", "4GiB", that training may
+        use besides the interpreter. None means 1 GiB.
+    checkpoint : path-like or None, default=None
+        For rows on disk: where to keep the state of a run, written every 20 seconds. A run that
+        was killed goes on from there when it is started again; one that ends well removes it.
+        With several classes, one file for each: the path, a dot and the class's number.
     warm_start : bool, default=False
         Start from the last fit's dual variables, if the number of rows and the classes are
         the same.
@@ -117,6 +127,8 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         class_weight=None,
         max_iter=10000,
         max_time=None,
+        memory_budget=None,
+        checkpoint=None,
         warm_start=False,
         n_jobs=None,
         random_state=None,
@@ -132,6 +144,8 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.class_weight = class_weight
         self.max_iter = max_iter
         self.max_time = max_time
+        self.memory_budget = memory_budget
+        self.checkpoint = checkpoint
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -149,7 +163,8 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            float32 and float64, C-ordered or CSR, are used in place.
+            float32 and float64, C-ordered or CSR, are used in place. Or rows on disk, as
+            `widemargin.open_rows` returns them.
         y : array-like of shape (n_samples,)
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -165,12 +180,19 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         y = check_labels(y)
         check_same_length(X, y)
         classes, codes = np.unique(y, return_inverse=True)
+        codes = codes.astype(np.min_scalar_type(len(classes)))  # an eighth of the memory, mostly
         weights = check_weights(sample_weight, X)
         problems = make_problems(self, as_rows(X), classes, codes, weights)
         starts = _warm_starts(previous, classes, problems)
         self.classes_ = classes
         data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
-        fit = Fit(self, problems, self._solver(problems), self._seeds(problems), starts, data)
+        solver = self._solver(problems)
+        if self.checkpoint is not None and solver not in auto.OUT_OF_CORE:
+            raise ValueError(
+                f"checkpoint goes with {', '.join(map(repr, auto.OUT_OF_CORE))}, for rows on "
+                f"disk; solver {solver!r} keeps none"
+            )
+        fit = Fit(self, problems, solver, self._seeds(problems), starts, data)
         fit.run()
         for name, value in problems.attributes(fit.states).items():
             setattr(self, name, value)
@@ -181,6 +203,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _solver(self, problems):
         if self.solver == "auto":
             return auto.choose(problems.rows, problems[0].risk)
+        auto.check(self.solver, problems.rows, problems[0].risk)
         return self.solver
 
     def _seeds(self, problems):
@@ -194,6 +217,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         check_choice("solver", self.solver, auto.SOLVERS)
         for name in ("fit_intercept", "penalized_intercept"):
             check_flag(name, getattr(self, name))
+        check_bytes("memory_budget", self.memory_budget)
         check_training_parameters(self)
         if self.class_weight is not None and not isinstance(self.class_weight, dict):
             check_choice("class_weight", self.class_weight, ("balanced",))
@@ -208,7 +232,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """Return w.x + b for each row: (n,) for two classes, (n, n_classes) for more."""
         check_is_fitted(self)
         X = check_matrix(self, X, reset=False)
-        if scipy.sparse.issparse(X):
+        if scipy.sparse.issparse(X) or isinstance(X, Rows):
             scores = as_rows(X).scores(self.coef_.T) + self.intercept_
         else:
             scores = X @ self.coef_.T + self.intercept_

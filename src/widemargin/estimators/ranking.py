@@ -66,7 +66,8 @@ class OrderingModel(CallbackSupportMixin, BaseEstimator):
 
 def scores(X, coef):
     """Return X coef, (n,)."""
-    return as_rows(X).scores(coef) if scipy.sparse.issparse(X) else X @ coef
+    in_place = scipy.sparse.issparse(X) or isinstance(X, Rows)
+    return as_rows(X).scores(coef) if in_place else X @ coef
 
 
 class OrderingProblem:

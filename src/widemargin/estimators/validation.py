@@ -1,12 +1,15 @@
 """Checks of what a user passes in; each error names the parameter, or the row and column."""
 
 import math
+import re
 from numbers import Integral, Real
 
 import numpy as np
 import scipy.sparse
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
+
+from widemargin.data import Rows
 
 
 def check_choice(name, value, choices):
@@ -41,6 +44,22 @@ def check_threads(name, value):
 def check_level(name, value):
     if not isinstance(value, Integral) or value < 0:
         raise ValueError(f"{name} must be a whole number of at least 0, not {value!r}")
+
+
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+
+
+def check_bytes(name, value):
+    """Return a number of bytes, given as such or as "512MB", "4 GiB"; None if it is None."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        parts = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]i?)?B?\s*", value)
+        if parts:
+            return int(float(parts[1]) * _UNITS[parts[2] or ""])
+    elif isinstance(value, Integral) and not isinstance(value, bool) and value > 0:
+        return int(value)
+    raise ValueError(f'{name} must be a number of bytes, or such as "512MB", not {value!r}')
 
 
 def check_training_parameters(estimator):
@@ -100,17 +119,26 @@ def check_groups(qid, n_rows):
 
 
 def check_same_length(X, y):
-    if X.shape[0] != y.shape[0]:
+    n_rows = count_rows(X)
+    if n_rows != y.shape[0]:
         raise ValueError(
-            f"X and y have inconsistent numbers of samples: {X.shape[0]} and {y.shape[0]}"
+            f"X and y have inconsistent numbers of samples: {n_rows} and {y.shape[0]}"
         )
+
+
+def count_rows(X):
+    """Return the number of rows of a matrix or of Rows."""
+    return X.n_rows if isinstance(X, Rows) else X.shape[0]
 
 
 def check_matrix(estimator, X, *, reset):
     """Return X as a C-ordered array or CSR matrix of floats, in place where it is one.
 
+    Rows that are Rows already, on disk or elsewhere, are left alone: they check themselves.
     Raises ValueError, naming row and column, where a value is missing or infinite.
     """
+    if isinstance(X, Rows):
+        return _check_rows(estimator, X, reset)
     if scipy.sparse.issparse(X) and X.ndim == 2:
         _check_structure(X)
     X = validate_data(
@@ -125,6 +153,18 @@ def check_matrix(estimator, X, *, reset):
     )
     _check_finite(estimator, X)
     return X
+
+
+def _check_rows(estimator, rows, reset):
+    if reset:
+        estimator.n_features_in_ = rows.n_features
+        vars(estimator).pop("feature_names_in_", None)
+    elif rows.n_features != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {rows.n_features} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input"
+        )
+    return rows
 
 
 def _check_structure(X):
@@ -189,6 +229,8 @@ def check_weights(sample_weight, X):
         sample_weight = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"sample_weight must be numbers: {error}") from None
+    if isinstance(X, Rows):
+        X = np.empty((X.n_rows, 0))  # all that is asked of it is its length
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, allow_all_zero_weights=True)
     if np.any(weights < 0.0):
         row = int(np.argmax(weights < 0.0))

@@ -275,3 +275,15 @@ def squared_norms(rows, begin, end, out):
             for k in range(indptr[i], indptr[i + 1]):
                 total += np.float64(values[k]) * values[k]
             out[i] = total
+
+
+@kernel
+def copy_rows(rows, index, out):
+    """Copy the CSR rows `index`, (m,), to the front of the arrays `out`, whose indptr is set."""
+    values, indices, indptr = rows
+    to = np.uint64(0)
+    for i in index:
+        for k in range(indptr[i], indptr[i + 1]):
+            out[0][to] = values[k]
+            out[1][to] = indices[k]
+            to += np.uint64(1)

@@ -1,6 +1,6 @@
 """Models on disk: widemargin's own format, and LIBLINEAR's text."""
 
-from widemargin.model_io.atomic import atomic_write
+from widemargin.atomic import atomic_write
 from widemargin.model_io.liblinear import liblinear_labels, write_liblinear
 from widemargin.model_io.saved import ModelFileError, load_model, save_model
 

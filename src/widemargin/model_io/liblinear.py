@@ -5,8 +5,8 @@ import os
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.atomic import atomic_write
 from widemargin.estimators.linear_svc import LinearSVC
-from widemargin.model_io.atomic import atomic_write
 
 _INT32 = np.iinfo(np.int32)
 

@@ -43,6 +43,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as serialize
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.atomic import atomic_write
 from widemargin.certificate import Certificate
 from widemargin.estimators.certify import training_rows
 from widemargin.estimators.linear_ranker import LinearRanker
@@ -50,7 +51,6 @@ from widemargin.estimators.linear_svc import LinearSVC
 from widemargin.estimators.ordinal_svc import ERRORS, OrdinalSVC
 from widemargin.estimators.ranking import NORMALIZATIONS, OrderingModel
 from widemargin.estimators.validation import check_choice
-from widemargin.model_io.atomic import atomic_write
 
 FORMAT_NAME = "widemargin"
 FORMAT_VERSION = 1
@@ -203,8 +203,8 @@ def _order_tensors(model) -> dict[str, np.ndarray]:
 
 def _parameter_to_json(name: str, value) -> Any:
     """A constructor parameter as JSON; `_parameter_from_json` is the way back."""
-    if isinstance(value, (np.random.RandomState, np.random.Generator)):
-        return None
+    if isinstance(value, (np.random.RandomState, np.random.Generator, os.PathLike)):
+        return None  # of no meaning elsewhere: a generator's state, where checkpoints were
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, dict):

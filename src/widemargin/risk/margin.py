@@ -39,6 +39,10 @@ class MarginRisk(RowRisk):
         self.y = np.asarray(y, dtype=np.int8)
         self.cost = np.asarray(cost, dtype=np.float64)
 
+    def part(self, begin, end):
+        """Return the risk of the rows from `begin` to `end`, without a copy."""
+        return type(self)(self.y[begin:end], self.cost[begin:end])
+
     def signed(self, alpha):
         return alpha * self.y
 

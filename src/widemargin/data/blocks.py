@@ -1,0 +1,254 @@
+"""Record batches as blocks of CSR rows, on Arrow's own memory where types allow."""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, NoReturn
+
+import numpy as np
+import pyarrow as pa
+
+from widemargin.data.formats import ShardError
+from widemargin.data.memory import CsrRows
+from widemargin.kernels import blocks as kernels
+
+# Decoded bytes of a block, at most, unless a single row has more.
+BLOCK_BYTES = 4 << 20
+_ENTRY_BYTES = 8  # value and index
+_ROW_BYTES = 32  # row pointer, label, qid and weight
+MAX_FEATURES = 2**32 - 1  # indices are uint32
+
+# Rows of a file that a feature map gets first, to see what it makes of them.
+_FIRST_ROWS = 64
+
+Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class Block(NamedTuple):
+    """Rows begin .. end - 1.
+
+    Attributes
+    ----------
+    begin, end : int
+    arrays : (values, indices, indptr)
+        CSR as kernels take it (see kernels/rows.py): float32 (m,), uint32 (m,), and uint32
+        (end - begin + 1,), which begins with 0. Not to be written to.
+    """
+
+    begin: int
+    end: int
+    arrays: Arrays
+
+
+class Origin(NamedTuple):
+    """What messages call a place: a file, and the number of a row in it."""
+
+    path: str
+    row: int
+
+    def fail(self, row: int, message: str) -> NoReturn:
+        raise ShardError(f"{self.path}, row {self.row + row}: {message}")
+
+
+def decoded_bytes(n_rows, n_entries):
+    """Return what rows take in memory, with all columns they may have."""
+    return n_rows * _ROW_BYTES + n_entries * _ENTRY_BYTES
+
+
+def cuts(indptr: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Yield (begin, end): ranges of rows of at most `BLOCK_BYTES`, or of one row.
+
+    Parameters
+    ----------
+    indptr : (n + 1,) array of integers
+    """
+    n_rows = len(indptr) - 1
+    ends = decoded_bytes(np.arange(n_rows + 1), indptr.astype(np.int64))
+    begin = 0
+    while begin < n_rows:
+        end = int(np.searchsorted(ends, ends[begin] + BLOCK_BYTES, side="right")) - 1
+        end = max(end, begin + 1)
+        yield begin, end
+        begin = end
+
+
+def cut(arrays: Arrays) -> Iterator[Arrays]:
+    """Yield CSR rows in ranges of at most `BLOCK_BYTES`."""
+    values, indices, indptr = arrays
+    for begin, end in cuts(indptr):
+        entries = slice(int(indptr[begin]), int(indptr[end]))
+        yield values[entries], indices[entries], indptr[begin : end + 1] - indptr[begin]
+
+
+def blocks_of(
+    path: str, batches: Iterable[pa.RecordBatch], features, *, check: bool
+) -> Iterator[Arrays]:
+    """Yield the rows of one file's batches, each time at most about `BLOCK_BYTES`.
+
+    Parameters
+    ----------
+    path : str
+        What messages call the file.
+    batches : iterable of RecordBatch
+    features : feature map or None
+        None reads the columns ``indices`` and ``values``.
+    check : bool
+        Whether to look for what no reader should trust: lists of different lengths, indices
+        out of all range. (What `check_block` looks for is left to it.)
+    """
+    row = 0
+    rows_at_once = _FIRST_ROWS
+    for batch in batches:
+        if features is None:
+            yield from cut(_decoded(batch, Origin(path, row), check))
+        else:
+            _check_columns(batch, features.columns, path)
+            read = batch.select(features.columns)
+            begin = 0
+            while begin < batch.num_rows:
+                part = read.slice(begin, rows_at_once)
+                arrays = _mapped(part, features, Origin(path, row + begin))
+                yield from cut(arrays)
+                begin += part.num_rows
+                size = decoded_bytes(part.num_rows, arrays[0].size)
+                fitting = part.num_rows * BLOCK_BYTES // size
+                rows_at_once = max(1, min(fitting, 4 * part.num_rows))
+        row += batch.num_rows
+
+
+def check_block(arrays: Arrays, n_features: int, origin: Origin) -> int:
+    """Raise ShardError where an index or a value is not as it should be.
+
+    Returns one more than the largest index.
+    """
+    fault, row, entry, end = kernels.first_fault(*arrays, n_features)
+    if fault == kernels.OK:
+        return end
+    values, indices, _ = arrays
+    origin.fail(
+        row,
+        {
+            kernels.INDEX_TOO_LARGE: f"column index {indices[entry]} is outside of "
+            f"0..{n_features - 1}",
+            kernels.INDEX_NOT_INCREASING: f"column index {indices[entry]} repeats or precedes "
+            "the one before it; indices must increase along a row",
+            kernels.NOT_FINITE: f"the value of column {indices[entry]} is {values[entry]}, "
+            "not a finite float32",
+        }[fault],
+    )
+
+
+def numbers(batch: pa.RecordBatch, name: str, dtype, origin: Origin) -> np.ndarray:
+    """Return a column of single numbers, all of them finite, as an array."""
+    column = batch.column(name)
+    _check_type(column.type, name, origin)
+    if column.null_count:
+        row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+        origin.fail(row, f"{name} is missing")
+    values = column.to_numpy(zero_copy_only=False)
+    with np.errstate(invalid="ignore"):  # told next
+        converted = values.astype(dtype)
+    wrong = ~np.isfinite(values) | (converted != values)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        origin.fail(row, f"{name} is {values[row]}, which is no {np.dtype(dtype)}")
+    return converted
+
+
+def _check_columns(batch: pa.RecordBatch, names: list[str], path: str) -> None:
+    missing = [name for name in names if name not in batch.schema.names]
+    if missing:
+        raise ShardError(f"{path}: there is no column {', '.join(missing)}")
+
+
+def _check_type(kind: pa.DataType, name: str, origin: Origin) -> None:
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        raise ShardError(f"{origin.path}: column {name} is {kind}, not numbers")
+
+
+def _decoded(batch: pa.RecordBatch, origin: Origin, check: bool) -> Arrays:
+    """Return the columns ``indices`` and ``values`` as CSR."""
+    indices, indptr = _lists(batch, "indices", origin)
+    values, same_indptr = _lists(batch, "values", origin)
+    if check:
+        if not np.array_equal(indptr, same_indptr):
+            row = int(np.argmax(np.diff(indptr) != np.diff(same_indptr)))
+            origin.fail(row, "indices and values are lists of different lengths")
+        if indices.dtype.kind not in "iu":
+            raise ShardError(f"{origin.path}: indices are {indices.dtype}, not whole numbers")
+        _check_range(indices, indptr, origin)
+    with np.errstate(over="ignore"):  # told as a value that is not finite
+        values = values.astype(np.float32, copy=False)
+    return _lent(values), _lent(_uint32(indices)), _lent(_uint32(indptr))
+
+
+def _lists(batch: pa.RecordBatch, name: str, origin: Origin) -> tuple[np.ndarray, np.ndarray]:
+    """Return what a column of lists holds, and where in it each list begins, from 0 on."""
+    _check_columns(batch, [name], origin.path)
+    column = batch.column(name)
+    if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
+        raise ShardError(f"{origin.path}: column {name} is {column.type}, not lists of numbers")
+    _check_type(column.type.value_type, name, origin)
+    offsets = column.offsets.to_numpy()
+    held = column.values.slice(offsets[0], offsets[-1] - offsets[0])
+    if column.null_count or held.null_count:
+        origin.fail(_row_with_null(column), f"{name} is missing, or has a missing number")
+    indptr = offsets if offsets[0] == 0 else offsets - offsets[0]
+    return held.to_numpy(zero_copy_only=False), indptr
+
+
+def _row_with_null(column) -> int:
+    return next(row for row, items in enumerate(column.to_pylist()) if not items or None in items)
+
+
+def _check_range(indices: np.ndarray, indptr: np.ndarray, origin: Origin) -> None:
+    """Refuse indices that would become others as uint32."""
+    if indices.dtype == np.uint32 or not indices.size:
+        return
+    wrong = (indices < 0) | (indices >= MAX_FEATURES)
+    if wrong.any():
+        entry = int(np.argmax(wrong))
+        row = int(np.searchsorted(indptr, entry, side="right")) - 1
+        origin.fail(row, f"column index {indices[entry]} is outside of 0..{MAX_FEATURES - 1}")
+
+
+def _mapped(batch: pa.RecordBatch, features, origin: Origin) -> Arrays:
+    """Return what a feature map makes of a batch."""
+    try:
+        X = CsrRows(features(batch)).matrix
+    except ValueError as error:
+        last = origin.row + batch.num_rows - 1
+        raise ShardError(f"{origin.path}, rows {origin.row}..{last}: {error}") from error
+    if X.shape != (batch.num_rows, features.n_features):
+        raise ValueError(
+            f"the feature map made {X.shape[0]} rows of {X.shape[1]} features out of "
+            f"{batch.num_rows} rows; it says it makes {features.n_features} features"
+        )
+    return X.data.astype(np.float32, copy=False), _uint32(X.indices), _uint32(X.indptr)
+
+
+def _uint32(integers: np.ndarray) -> np.ndarray:
+    """Return integers that fit as uint32, in place where they have 32 bits."""
+    return integers.view(np.uint32) if integers.itemsize == 4 else integers.astype(np.uint32)
+
+
+class _Memory:
+    """Arrow's memory, as memory that may be written to.
+
+    Nobody writes to it. But kernels are compiled anew for arrays that forbid it.
+    """
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array  # keeps the memory
+        address, _ = array.__array_interface__["data"]
+        self.__array_interface__ = {**array.__array_interface__, "data": (address, False)}
+
+
+def _lent(array: np.ndarray) -> np.ndarray:
+    return array if array.flags.writeable else np.asarray(_Memory(array))
+
+
+def narrowed(arrays: Arrays, n_features: int) -> Arrays:
+    """Return the rows without the entries of columns from `n_features` on."""
+    values, indices, indptr = arrays
+    kept = indices < n_features
+    kept_before = np.concatenate([[0], np.cumsum(kept)])
+    return values[kept], indices[kept], kept_before[indptr].astype(np.uint32)

@@ -1,0 +1,73 @@
+"""Turn svmlight text into a folder of rows that each pass reads many times faster."""
+
+import io
+import os
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any, BinaryIO
+
+from widemargin.data.formats import Manifest
+from widemargin.data.shards import ShardWriter
+from widemargin.data.svmlight import read_svmlight_pieces
+
+# More would parse faster than one thread compresses and writes.
+_THREADS = min(4, os.cpu_count() or 1)
+
+
+def convert(
+    source: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    format: str = "arrow",
+    progress: Callable[[int], None] = lambda n_bytes: None,
+) -> Manifest:
+    """Write the rows of svmlight text to `folder`, whatever their number, in little memory.
+
+    Parameters
+    ----------
+    source : path or "-"
+        As for `read_svmlight`.
+    folder : path
+        Made if it does not exist. If it does, it must be empty. An error leaves nothing in it.
+    format : {"arrow", "parquet"}, default="arrow"
+    progress : callable, optional
+        Gets the number of bytes read so far, now and then.
+
+    Returns
+    -------
+    Manifest
+        What was written.
+
+    Raises
+    ------
+    SvmlightError
+        If the text is malformed, truncated or without rows; names the file and the line.
+    """
+    with ExitStack() as stack:
+        if source == "-":
+            stream = _Counted(sys.stdin.buffer, "standard input")
+        else:
+            file = stack.enter_context(open(source, "rb", buffering=0))
+            stream = _Counted(file, os.fspath(source))
+        # This thread reads, the writer's compresses, and in between there is most to do.
+        writer = stack.enter_context(ShardWriter(folder, format))
+        pieces = read_svmlight_pieces(stream, n_threads=_THREADS)  # type: ignore[arg-type]
+        for piece in pieces:
+            writer.add(piece.X, piece.y, piece.qid)
+            progress(stream.bytes)
+    return writer.manifest
+
+
+class _Counted:
+    """A stream of bytes that knows how many were read."""
+
+    def __init__(self, stream: io.RawIOBase | BinaryIO, name: str) -> None:
+        self._stream: Any = stream
+        self.name = name
+        self.bytes = 0
+
+    def read(self, size: int) -> bytes:
+        data = self._stream.read(size)
+        self.bytes += len(data)
+        return data

@@ -1,0 +1,325 @@
+"""Rows larger than memory: read from disk in every pass, a block at a time."""
+
+import copy
+import os
+from collections.abc import Generator, Iterator
+from functools import cached_property
+from typing import NamedTuple, NoReturn
+
+import numpy as np
+
+from widemargin import threads
+from widemargin.data.ahead import ahead
+from widemargin.data.blocks import (
+    MAX_FEATURES,
+    Block,
+    Origin,
+    blocks_of,
+    check_block,
+    narrowed,
+    numbers,
+)
+from widemargin.data.files import SMALL_COLUMNS, RowFile, stated_features
+from widemargin.data.formats import MANIFEST, Manifest, ShardError, files_in, read_manifest
+from widemargin.data.labels import whole_labels
+from widemargin.kernels import rows as kernels
+
+_ROW_COLUMNS = ("indices", "values")
+
+
+def open_rows(source, features=None) -> "DiskRows":
+    """Return the rows of files, to be read anew in each pass over them.
+
+    Memory holds a few megabytes of rows, and the labels. Files must not change while they are
+    in use; this is checked.
+
+    Parameters
+    ----------
+    source : path or list of paths
+        A folder that ``widemargin convert`` wrote; an Arrow IPC or Parquet file, a list of such
+        files or a folder of them; or svmlight text, plain or compressed, which is parsed in
+        each pass, so that converting it once is faster. Files without a manifest are read once
+        right here, to be checked and counted.
+
+        Columns of Arrow and Parquet are ``label`` (numbers), ``indices`` and ``values`` (lists;
+        columns of X from 0, increasing, and what stands there), and, where there are such,
+        ``qid`` and ``weight``. Others are ignored.
+    features : feature map, optional
+        Makes rows out of other columns, as they are read. It has ``columns``, a list of names
+        of columns it reads, and ``n_features``; called with a ``pyarrow.RecordBatch`` of these
+        columns, it returns SciPy CSR of shape (batch.num_rows, n_features).
+
+    Returns
+    -------
+    DiskRows
+
+    Raises
+    ------
+    ShardError
+        If a file is missing, damaged or cut short, or a row is not as it should be; names the
+        file, and the row.
+    SvmlightError
+        If text is not svmlight.
+    """
+    files, manifest = _find(source)
+    if features is not None and not 0 <= features.n_features <= MAX_FEATURES:
+        raise ValueError(f"features must make 0..{MAX_FEATURES} columns, not more")
+    if manifest is None or features is not None:
+        return _survey(files, features)
+    counts = [_Counts(part.rows, part.entries, part.batches) for part in manifest.files]
+    return DiskRows(files, counts, manifest.n_features)
+
+
+def _find(source) -> tuple[list[RowFile], Manifest | None]:
+    if not isinstance(source, str | os.PathLike):
+        files = [RowFile(path) for path in source]
+        if not files:
+            raise ValueError("source is an empty list: there are no rows")
+        return files, None
+    if os.path.isfile(os.path.join(source, MANIFEST)):
+        manifest = read_manifest(source)
+        return [
+            RowFile(os.path.join(source, part.name), part.bytes, part.crc32)
+            for part in manifest.files
+        ], manifest
+    if os.path.isdir(source):
+        return [RowFile(path) for path in files_in(source)], None
+    if source == "-":
+        raise ValueError("standard input cannot be read anew in each pass: convert it first")
+    os.stat(source)  # that there is no such file is for the system to say
+    return [RowFile(source)], None
+
+
+class _Counts(NamedTuple):
+    """What one file holds."""
+
+    rows: int
+    entries: int
+    blocks: int
+
+
+class DiskRows:
+    """Rows that are read from disk in every pass; satisfies the contract in data/rows.py.
+
+    Made by `open_rows`. Any number of passes may be under way at once.
+
+    Attributes
+    ----------
+    n_rows, n_features, n_entries, n_blocks : int
+    dtype : float32
+    labels : ndarray of shape (n_rows,), int64 if all are whole numbers, float64 if not; or None
+    qid : ndarray of shape (n_rows,), int64, or None
+    weights : ndarray of shape (n_rows,), float64, or None
+    """
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, files, counts, n_features, features=None, columns=None):
+        self.n_features = n_features
+        self._files: list[RowFile] = files
+        self._counts: list[_Counts] = counts
+        self._features = features
+        self._stored_features = n_features
+        self._checked = set() if columns is None else set(range(len(files)))
+        if columns is not None:
+            self._columns = columns
+        self.n_rows = sum(c.rows for c in counts)
+        self.n_entries = sum(c.entries for c in counts)
+        self.n_blocks = sum(c.blocks for c in counts)
+
+    def __repr__(self) -> str:
+        where = self._files[0].path if len(self._files) == 1 else f"{len(self._files)} files"
+        return f"<DiskRows: {self.n_rows:,} rows, {self.n_features:,} features, in {where}>"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n_rows, self.n_features
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that all blocks together would take."""
+        entry_bytes, pointer_bytes = 8, 4
+        return entry_bytes * self.n_entries + pointer_bytes * (self.n_rows + self.n_blocks)
+
+    @cached_property
+    def labels(self) -> np.ndarray | None:
+        labels = self._columns.pop("label", None)  # not kept twice
+        return None if labels is None else whole_labels(labels)
+
+    @property
+    def qid(self) -> np.ndarray | None:
+        return self._columns.get("qid")
+
+    @property
+    def weights(self) -> np.ndarray | None:
+        return self._columns.get("weight")
+
+    @cached_property
+    def _columns(self) -> dict[str, np.ndarray]:
+        columns = _Columns()
+        for file in self._files:
+            for batch in file.batches(list(SMALL_COLUMNS)):
+                columns.add(batch, file.path)
+        return columns.joined(self.n_rows)
+
+    def blocks(self, start: int = 0) -> Generator[Block, None, None]:
+        """Yield all rows, in the order of the files, as `Block`s of about 4 MB at most.
+
+        Decoding releases the interpreter's lock. A file is compared with its checksum, and its
+        rows are checked, in the first pass that reads it to its end.
+
+        Parameters
+        ----------
+        start : int, default=0
+            Begin with this block.
+        """
+        begin = 0
+        for number, counts in enumerate(self._counts):
+            if start >= counts.blocks:
+                start -= counts.blocks
+                begin += counts.rows
+                continue
+            for arrays in self._blocks_of_file(number):
+                end = begin + arrays[2].size - 1
+                if start:
+                    start -= 1
+                else:
+                    yield Block(begin, end, arrays)
+                begin = end
+
+    def _blocks_of_file(self, number: int) -> Iterator[tuple]:
+        file, counts = self._files[number], self._counts[number]
+        check = number not in self._checked
+        if check:
+            file.verify()
+        wanted = _ROW_COLUMNS if self._features is None else self._features.columns
+        row = 0
+        batches = file.batches(wanted, check)
+        for arrays in blocks_of(file.path, batches, self._features, check=check):
+            if check:
+                check_block(arrays, self._stored_features, Origin(file.path, row))
+            row += arrays[2].size - 1
+            if row > counts.rows:
+                break
+            if self.n_features < self._stored_features:
+                arrays = narrowed(arrays, self.n_features)
+            yield arrays
+        if row != counts.rows:
+            raise ShardError(f"{file.path}: does not have the {counts.rows} rows that it should")
+        self._checked.add(number)
+
+    def scores(self, W):
+        """Return X @ W in float64: (d,) -> (n,), (d, k) -> (n, k)."""
+        W = np.ascontiguousarray(W, dtype=np.float64)
+        kernel = kernels.scores if W.ndim == 1 else kernels.scores_many
+        S = np.empty((self.n_rows, *W.shape[1:]), order="F")
+
+        def share(block, out, begin, end):
+            kernel(block.arrays, W, begin, end, out)
+
+        for block in ahead(self.blocks()):
+            out = np.empty((block.end - block.begin, *W.shape[1:]), order="F")
+            threads.run(share, [(block, out, *cut) for cut in _shares(block)])
+            S[block.begin : block.end] = out
+        return S
+
+    def combine(self, G):
+        """Return X.T @ G in float64: (n,) -> (d,), (n, k) -> (d, k)."""
+        G = np.asarray(G, dtype=np.float64)
+        kernel = kernels.combine if G.ndim == 1 else kernels.combine_many
+        sums = [np.zeros((self.n_features, *G.shape[1:]))]  # one for each thread at work
+
+        def share(block, some, W, begin, end):
+            kernel(block.arrays, some, begin, end, W)
+
+        for block in ahead(self.blocks()):
+            some = np.asfortranarray(G[block.begin : block.end])
+            cuts = _shares(block)
+            sums += [np.zeros_like(sums[0]) for _ in cuts[len(sums) :]]
+            threads.run(share, [(block, some, W, *cut) for W, cut in zip(sums, cuts)])
+        return sum(sums[1:], start=sums[0])
+
+    def squared_norms(self):
+        """Return |x_i|^2 in float64, (n,)."""
+        return self._squared_norms
+
+    @cached_property
+    def _squared_norms(self):
+        norms = np.empty(self.n_rows)
+        for block in ahead(self.blocks()):
+            size = block.end - block.begin
+            kernels.squared_norms(block.arrays, 0, size, norms[block.begin : block.end])
+        norms.flags.writeable = False  # shared by all who ask
+        return norms
+
+    def take(self, index) -> NoReturn:
+        raise TypeError("rows on disk are read in their order; single ones cannot be picked")
+
+    def resized(self, n_features: int) -> "DiskRows":
+        """Return the same rows with other features.
+
+        New ones are zero; entries of columns from `n_features` on are dropped, and `n_entries`
+        counts them nevertheless.
+        """
+        other = copy.copy(self)
+        other.n_features = n_features
+        other.__dict__.pop("_squared_norms", None)
+        return other
+
+
+def _shares(block: Block) -> list[tuple[int, int]]:
+    return threads.shares(block.end - block.begin, block.arrays[0].size)
+
+
+class _Columns:
+    """Gathers the columns that have one number per row."""
+
+    def __init__(self) -> None:
+        self.pieces: dict[str, list[np.ndarray]] = {name: [] for name in SMALL_COLUMNS}
+        self.path, self.row = "", 0
+
+    def add(self, batch, path: str) -> None:
+        if path != self.path:
+            self.path, self.row = path, 0
+        for name in self.pieces.keys() & set(batch.schema.names):
+            origin = Origin(path, self.row)
+            self.pieces[name].append(numbers(batch, name, SMALL_COLUMNS[name], origin))
+        self.row += batch.num_rows
+
+    def joined(self, n_rows: int) -> dict[str, np.ndarray]:
+        columns = {name: np.concatenate(p) for name, p in self.pieces.items() if p}
+        for name, column in columns.items():
+            if column.size != n_rows:
+                raise ShardError(f"{self.path}: some files have a column {name}, and some do not")
+        return columns
+
+
+def _survey(files: list[RowFile], features) -> DiskRows:
+    """Read files once: check them, count what they hold, and keep their small columns."""
+    wanted = [*SMALL_COLUMNS, *(_ROW_COLUMNS if features is None else features.columns)]
+    most = MAX_FEATURES if features is None else features.n_features
+    columns, counts, n_features = _Columns(), [], 0
+
+    def noted(file):
+        nonlocal n_features
+        for batch in file.batches(wanted, check=True):
+            columns.add(batch, file.path)
+            n_features = max(n_features, stated_features(batch))
+            yield batch
+
+    for file in files:
+        file.verify()
+        rows = entries = n_blocks = 0
+        for arrays in blocks_of(file.path, noted(file), features, check=True):
+            end = check_block(arrays, most, Origin(file.path, rows))
+            n_features = max(n_features, end)
+            rows += arrays[2].size - 1
+            entries += arrays[0].size
+            n_blocks += 1
+        counts.append(_Counts(rows, entries, n_blocks))
+    n_rows = sum(c.rows for c in counts)
+    if n_rows == 0:
+        raise ShardError(f"{files[0].path}: no rows")
+    if features is not None:
+        n_features = features.n_features
+    return DiskRows(files, counts, n_features, features, columns.joined(n_rows))

@@ -1,0 +1,88 @@
+"""A run that can be killed at any instant and goes on from where it last said it was.
+
+A checkpoint is a safetensors file that appears whole or not at all: the point reached (best
+coefficients, intercept, dual variables), and a fingerprint of the problem. The dual variables are
+all that a run needs to go on; everything else is found again in its first pass.
+"""
+
+import json
+import os
+import zlib
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as serialize
+
+from widemargin.atomic import atomic_write
+from widemargin.problem import Problem, State
+
+_NAME = "widemargin checkpoint"
+
+
+class Checkpoint:
+    """Where one problem's progress is kept.
+
+    Parameters
+    ----------
+    path : path-like
+    problem : Problem
+    """
+
+    def __init__(self, path, problem: Problem):
+        self.path = os.fspath(path)
+        self.fingerprint = _fingerprint(problem)
+        self.shapes = {
+            "coef": (problem.rows.n_features,),
+            "offset": (1,),
+            "dual": (problem.rows.n_rows,),
+        }
+
+    def load(self) -> State | None:
+        """Return the state that was saved, None if there is none.
+
+        Raises
+        ------
+        ValueError
+            The file is no checkpoint, or one of another problem. It is left as it is.
+        """
+        if not os.path.exists(self.path):
+            return None
+        try:
+            with safe_open(self.path, framework="numpy") as file:
+                description = json.loads((file.metadata() or {}).get(_NAME, "null"))
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except (SafetensorError, ValueError) as error:
+            raise ValueError(f"{self.path}: not a checkpoint, or a damaged one") from error
+        if description != self.fingerprint:
+            raise ValueError(
+                f"{self.path}: a checkpoint of another problem (other rows, labels, weights, C, "
+                "loss or intercept); remove it, or name another file"
+            )
+        if {name: array.shape for name, array in arrays.items()} != self.shapes:
+            raise ValueError(f"{self.path}: a damaged checkpoint")
+        return State(arrays["coef"], float(arrays["offset"][0]), arrays["dual"])
+
+    def save(self, state: State) -> None:
+        """Replace what was saved by `state`."""
+        assert isinstance(state.dual, np.ndarray)
+        arrays = {"coef": state.coef, "offset": np.array([state.offset]), "dual": state.dual}
+        with atomic_write(self.path) as file:
+            file.write(serialize(arrays, metadata={_NAME: json.dumps(self.fingerprint)}))
+
+    def remove(self) -> None:
+        """Forget it: there is nothing left to go on with."""
+        os.unlink(self.path)
+
+
+def _fingerprint(problem):
+    """Return what tells problems apart, without a look at the rows themselves."""
+    risk = problem.risk
+    return {
+        "rows": problem.rows.n_rows,
+        "features": problem.rows.n_features,
+        "entries": int(getattr(problem.rows, "n_entries", -1)),
+        "risk": type(risk).__name__,
+        "intercept": problem.intercept.value,
+        "labels": zlib.crc32(np.ascontiguousarray(risk.y)),
+        "costs": zlib.crc32(np.ascontiguousarray(risk.cost)),
+    }

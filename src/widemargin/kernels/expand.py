@@ -1,0 +1,249 @@
+"""Strings in, the entries of CSR rows out: substrings by position, and hashed n-grams.
+
+A kernel gets strings as `text`, all bytes in a row, and where each one begins and ends in it:
+Arrow's layout. It fills the rows low <= i < high of `indices`, `values` and `row_ends`, where
+``row_ends[i]`` and ``row_ends[i + 1]`` bound the entries of row i; ``row_ends[low]`` says how
+many there are already. Indices increase along a row.
+"""
+
+import numpy as np
+
+from widemargin.kernels.jit import kernel
+
+_BYTES_OF_WORDS = np.zeros(256, dtype=np.bool_)
+_BYTES_OF_WORDS[np.frombuffer(b"_0123456789", dtype=np.uint8)] = True
+_BYTES_OF_WORDS[ord("A") : ord("Z") + 1] = True
+_BYTES_OF_WORDS[ord("a") : ord("z") + 1] = True
+_BYTES_OF_WORDS[128:] = True
+
+# Odd, and without a pattern in their bits.
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_FINISH = np.uint64(0xD6E8FEB86659FD93)
+_HALF = np.uint64(32)
+
+_DIGIT_BITS = 8
+_DIGITS = np.uint32(1 << _DIGIT_BITS)
+_FEW_KEYS = 32  # sorted by insertion alone
+_MANY_KEYS = 1024  # up to here, insertion finishes what two digits began
+
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
+
+
+@kernel
+def substrings(
+    text, begins, low, high, codes, n_letters, features, roots, squares, indices, values, row_ends
+):
+    """Features for the substrings of 1, 2, ... letters at each position, scaled to unit length.
+
+    Substrings at one position are the nodes of a tree, numbered level by level: the children of
+    node v, 0 at the root, are n_letters * v + 1 .. n_letters * (v + 1).
+
+    Parameters
+    ----------
+    text : (m,) uint8 array
+    begins : (n,) int64 array
+        Where each string begins; all have as many letters as there are positions.
+    codes : (256,) int64 array
+        1 .. n_letters for the bytes that are letters, 0 for all others.
+    features : (n_positions,) int64 array
+        First feature of each position.
+    roots : (max_degree,) float64 array
+        Value of a substring of 1, 2, ... letters, before scaling.
+    squares : (max_degree + 1,) float64 array
+        Sum of the first 0, 1, ... of the squares of `roots`.
+    indices, values, row_ends : int32, float32, (n + 1,) int64 arrays
+        Out.
+    """
+    n_positions, max_degree = features.size, roots.size
+    letters = np.empty(n_positions, dtype=np.int64)
+    # How many letters follow each other from each position on, max_degree at most.
+    reach = np.empty(n_positions + 1, dtype=np.int64)
+    reach[n_positions] = 0
+    scaled = np.empty(max_degree, dtype=np.float32)
+    at = np.uint64(row_ends[low])
+    for i in range(low, high):
+        square = 0.0
+        for p in range(n_positions - 1, -1, -1):
+            letters[p] = codes[text[begins[i] + p]]
+            reach[p] = min(reach[p + 1] + 1, max_degree) if letters[p] else 0
+            square += squares[reach[p]]
+        for j in range(max_degree):
+            scaled[j] = roots[j] / np.sqrt(square)  # without letters, none is used
+        for p in range(n_positions):
+            node = np.int64(0)
+            for j in range(reach[p]):
+                node = n_letters * node + letters[p + j]
+                indices[at] = features[p] + node - 1
+                values[at] = scaled[j]
+                at += _ONE
+        row_ends[i + 1] = at
+
+
+@kernel
+def _stirred(state):
+    """Return `state` with its high half mixed into the low one, and that into the high bits."""
+    return (state ^ (state >> _HALF)) * _FINISH
+
+
+@kernel
+def _split(text, begin, end, in_words, start, tokens):
+    """Write the bytes, or the hashes of the words, of one string to `tokens`; return how many."""
+    n_tokens = _ZERO
+    if not in_words:
+        for k in range(begin, end):
+            tokens[n_tokens] = text[k]
+            n_tokens += _ONE
+        return n_tokens
+    k = begin
+    while k < end:
+        if _BYTES_OF_WORDS[text[k]]:
+            state = start
+            while k < end and _BYTES_OF_WORDS[text[k]]:
+                state = (state ^ np.uint64(text[k])) * _STEP
+                k += _ONE
+            tokens[n_tokens] = _stirred(state)
+            n_tokens += _ONE
+        else:
+            k += _ONE
+    return n_tokens
+
+
+@kernel
+def _hash_ngrams(tokens, n_tokens, shortest, longest, start, shift, keys):
+    """Write the high bits of the hash of each n-gram to `keys`; return how many."""
+    n_keys = _ZERO
+    for first in range(n_tokens):
+        state = start
+        for k in range(first, min(first + longest, n_tokens)):
+            state = (state ^ tokens[k]) * _STEP
+            if k + _ONE >= first + shortest:
+                keys[n_keys] = np.uint32(_stirred(state) >> shift)
+                n_keys += _ONE
+    return n_keys
+
+
+@kernel
+def _deal(keys, n_keys, shift, places, dealt):
+    """Sort `keys` into `dealt` by the digit at `shift`; equal ones keep their order."""
+    digit_of = _DIGITS - np.uint32(1)
+    places[:] = np.uint32(0)
+    for k in range(n_keys):
+        places[(keys[k] >> shift) & digit_of] += np.uint32(1)
+    place = np.uint32(0)
+    for digit in range(_DIGITS):
+        count = places[digit]
+        places[digit] = place
+        place += count
+    for k in range(n_keys):
+        digit = (keys[k] >> shift) & digit_of
+        dealt[places[digit]] = keys[k]
+        places[digit] += np.uint32(1)
+
+
+@kernel
+def _sort(keys, n_keys, key_bits, places, spare):
+    """Sort n_keys keys of `key_bits` bits; return the array, `keys` or `spare`, that has them.
+
+    Keys are hashes. The two highest digits leave next to nothing of a short row out of order,
+    and insertion mends it; a long row, where that could take long, gets all its digits dealt.
+    """
+    n_digits = 2
+    if n_keys <= _FEW_KEYS:
+        n_digits = 0
+    elif n_keys > _MANY_KEYS:
+        n_digits = (key_bits + _DIGIT_BITS - 1) // _DIGIT_BITS
+    for digit in range(n_digits, 0, -1):
+        _deal(keys, n_keys, np.uint32(max(0, key_bits - digit * _DIGIT_BITS)), places, spare)
+        keys, spare = spare, keys
+    for k in range(_ONE, n_keys):
+        key = keys[k]
+        hole = k
+        while hole > _ZERO and keys[hole - _ONE] > key:
+            keys[hole] = keys[hole - _ONE]
+            hole -= _ONE
+        keys[hole] = key
+    return keys
+
+
+@kernel
+def _count(keys, n_keys, unit_length, at, indices, values):
+    """Write each of the sorted keys once, from entry `at` on, with its count; return the end."""
+    begin = at
+    square = 0.0
+    k = _ZERO
+    while k < n_keys:
+        key = keys[k]
+        count = 1.0
+        k += _ONE
+        while k < n_keys and keys[k] == key:
+            count += 1.0
+            k += _ONE
+        indices[at] = key
+        values[at] = count
+        square += count * count
+        at += _ONE
+    if unit_length and square > 0.0:
+        scale = np.float32(1.0 / np.sqrt(square))
+        for k in range(begin, at):
+            values[k] *= scale
+    return at
+
+
+@kernel
+def hashed_ngrams(
+    text,
+    begins,
+    ends,
+    low,
+    high,
+    in_words,
+    shortest,
+    longest,
+    seed,
+    key_bits,
+    unit_length,
+    indices,
+    values,
+    row_ends,
+):
+    """Count the n-grams of each string under the first `key_bits` bits of their hashes.
+
+    The hash takes one token after the other, ``state = (state ^ token) * odd``, as FNV does, and
+    is stirred before its high bits are used. A token is a byte, or the hash of a word's bytes.
+
+    Parameters
+    ----------
+    text : (m,) uint8 array
+    begins, ends : (n,) int64 arrays
+        Where each string begins and ends.
+    in_words : bool
+        Whether tokens are words: longest runs of ASCII letters, digits, underscores and bytes
+        from 128 on. Otherwise they are bytes.
+    shortest, longest : uint64
+        Least and greatest number of tokens in an n-gram.
+    seed : uint64
+    key_bits : int
+        The features are 0 .. 2^key_bits - 1; at most 31.
+    unit_length : bool
+        Whether rows are scaled to unit length.
+    indices, values, row_ends : int32, float32, (n + 1,) int64 arrays
+        Out.
+    """
+    most_tokens = np.int64(0)
+    for i in range(low, high):
+        most_tokens = max(most_tokens, ends[i] - begins[i])
+    tokens = np.empty(most_tokens, dtype=np.uint64)
+    most_keys = most_tokens * np.int64(longest - shortest + _ONE)
+    keys = np.empty(most_keys, dtype=np.uint32)
+    spare = np.empty(most_keys, dtype=np.uint32)
+    places = np.empty(_DIGITS, dtype=np.uint32)
+    start = _stirred(seed + _STEP)
+    shift = np.uint64(64 - key_bits)
+    at = np.uint64(row_ends[low])
+    for i in range(low, high):
+        begin, end = np.uint64(begins[i]), np.uint64(ends[i])
+        n_tokens = _split(text, begin, end, in_words, start, tokens)
+        n_keys = _hash_ngrams(tokens, n_tokens, shortest, longest, start, shift, keys)
+        ordered = _sort(keys, n_keys, key_bits, places, spare)
+        at = _count(ordered, n_keys, unit_length, at, indices, values)
+        row_ends[i + 1] = at

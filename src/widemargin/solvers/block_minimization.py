@@ -1,0 +1,125 @@
+"""Block minimisation: StreamSVM's rivals, on the same blocks and kernels.
+
+Problem and dual as in coordinate.py, for hinge and squared hinge.
+
+"bm"   Rows are read in as large parts as memory holds; each is solved for a few sweeps, given all
+       others, and makes place for the next.  Yu, Hsieh, Chang & Lin 2010, Algorithm 1.
+"sbm"  Half of memory keeps the rows nearest to the margin of all parts read so far, which are
+       solved together with each new part.   Chang & Roth 2011, Algorithm 1.
+
+Both read and train in turns.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from widemargin.monitor import Monitor
+from widemargin.problem import Problem, State
+from widemargin.solvers.out_of_core import OutOfCore, room_for_rows
+from widemargin.solvers.pieces import Piece
+
+# Sweeps over each part, as in Yu et al.'s experiments.
+_SWEEPS = 10
+# The share of memory that "sbm" keeps rows near the margin in.
+_KEPT_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class BlockMinimization:
+    """Solver for margin risks over rows on disk.
+
+    Parameters
+    ----------
+    memory_budget : int
+        Bytes.
+    selective : bool
+        Whether rows near the margin are kept ("sbm").
+    seed : int
+    """
+
+    memory_budget: int
+    selective: bool
+    seed: int = 0
+
+    def solve(self, problem: Problem, state: State, monitor: Monitor) -> State:
+        """Improve `state` until `monitor` says stop; return the best points certified."""
+        room = room_for_rows(problem, self.memory_budget)
+        return _Run(problem, state, monitor, self.seed, room, self.selective).run()
+
+
+class _Run(OutOfCore):
+    def __init__(self, problem, state, monitor, seed, room, selective):
+        super().__init__(problem, state, monitor, seed)
+        self.kept: Piece | None = None
+        self.kept_room = _KEPT_SHARE * room if selective else 0.0
+        # What is kept is copied when it changes, so that a part may fill the rest once.
+        self.part_room = room - self.kept_room
+        self.in_memory = np.zeros(problem.rows.n_rows, dtype=bool)
+
+    def run(self):
+        self.check()
+        while self.monitor.status == "running":
+            for part in self._parts():
+                self._solve(part)
+                self.monitor.save_now_and_then(self.best)
+                if self.monitor.must_stop():
+                    break
+            else:
+                self.monitor.disk_passes += 1
+                self.absorb_intercept()
+            if self.monitor.must_stop() or self.worth_checking():
+                self.check(self.problem.rows.n_rows)
+        return self.best
+
+    def _parts(self):
+        """Yield pieces of about the size that there is room for."""
+        pieces: list[Piece] = []
+        size = 0
+        blocks = iter(self.problem.rows.blocks())
+        while True:
+            with self.monitor.phase("reading"):
+                block = next(blocks, None)
+            if block is None:
+                break
+            piece = self.piece(block, ~self.in_memory[block.begin : block.end])
+            if pieces and size + piece.nbytes > self.part_room:
+                yield pieces
+                pieces, size = [], 0
+            pieces.append(piece)
+            size += piece.nbytes
+        if pieces:
+            yield pieces
+
+    def _solve(self, pieces):
+        """Sweep over a part, and what is kept, a few times."""
+        everything = pieces if self.kept is None else [self.kept, *pieces]
+        for _ in range(_SWEEPS):
+            for index in self.random.permutation(len(everything)):
+                self.visit(everything[index])
+                if self.monitor.must_stop():
+                    return
+        if self.kept_room:
+            self._select(everything)
+
+    def _select(self, pieces):
+        """Keep the rows of `pieces` that are nearest to the margin: what there is room for."""
+        distance = np.concatenate([self._distance(piece) for piece in pieces])
+        sizes = np.concatenate([np.diff(piece.arrays[2]) for piece in pieces]) * 8 + 48
+        nearest = np.argsort(distance)
+        chosen = np.zeros(distance.size, dtype=bool)
+        chosen[nearest[np.cumsum(sizes[nearest]) <= self.kept_room]] = True
+        ends = np.cumsum([len(piece) for piece in pieces])[:-1]
+        parts = [
+            piece.take(np.flatnonzero(mask))
+            for piece, mask in zip(pieces, np.split(chosen, ends), strict=True)
+        ]
+        if self.kept is not None:
+            self.in_memory[self.kept.ids] = False
+        self.kept = Piece.joined(parts)
+        self.in_memory[self.kept.ids] = True
+
+    def _distance(self, piece):
+        """Return | y s - 1 | of each row, (m,)."""
+        scores = piece.scores(self.w) + self.offset[0] + self.offset[1] * self.offset[2]
+        return np.abs(piece.y * scores - 1.0)

@@ -1,0 +1,248 @@
+"""What coordinate descent needs when rows do not fit into memory.
+
+Problem and dual as in coordinate.py. In memory are w, one alpha per row, and pieces of the rows;
+a step is the same, by the same kernel. What the solvers in stream.py and block_minimization.py
+differ in is which rows are in memory, for how long, and what happens while others are read.
+
+The gap is the sum of one share per row, each seen when the row was last visited. Once that sum
+promises that the tolerance is met, both values are computed in one pass over the disk.
+"""
+
+import threading
+import time
+from queue import Empty, Full, Queue
+
+import numpy as np
+
+from widemargin.certificate import Certificate, certify_in_one_pass, parts_of
+from widemargin.kernels import coordinate as kernels
+from widemargin.kernels import rows as row_kernels
+from widemargin.problem import Intercept, State
+from widemargin.solvers.pieces import Piece
+
+# Bytes per row that are in memory whatever the budget: alpha, cost, label, share of the gap,
+# scores and dual variables of a check, and what a caller keeps of the labels.
+_BYTES_PER_ROW = 8 + 8 + 1 + 4 + 1 + 8 + 8 + 16
+# Bytes per feature: w, the best w, and the exact one of a check.
+_BYTES_PER_FEATURE = 8 + 8 + 8
+# Blocks on their way between reader and trainer, and one that each of them works on.
+_BLOCKS_AHEAD = 2
+_BLOCK_BYTES = 4 << 20
+# As in coordinate.py: B^2 of a free intercept, over the mean |x_i|^2 plus one over the mean cost.
+_CONSTANT_FEATURE = 0.03
+# A check, which costs a pass, is made when the gap's shares, as they were seen, promise success;
+# and after this many passes, or so many that they have grown by this share since the last one.
+_PASSES_BETWEEN_CHECKS, _SHARE_BETWEEN_CHECKS = 5, 0.25
+# Below this tolerance w is kept in double precision.
+_SINGLE_PRECISION_TOL = 1e-4
+_NO_LEAN = np.empty(0)
+
+
+def room_for_rows(problem, memory_budget):
+    """Return how many bytes of rows the budget leaves room for; ValueError if none."""
+    n, d = problem.rows.n_rows, problem.rows.n_features
+    needed = n * _BYTES_PER_ROW + d * _BYTES_PER_FEATURE + 2 * _BLOCKS_AHEAD * _BLOCK_BYTES
+    least = needed + 2 * _BLOCK_BYTES
+    if memory_budget < least:
+        raise ValueError(
+            f"memory_budget is {memory_budget / 2**20:,.0f} MiB, and {n:,} rows of {d:,} features "
+            f"need {least / 2**20:,.0f} MiB at least, for w, alpha and the blocks being read"
+        )
+    return memory_budget - needed
+
+
+class OutOfCore:
+    """One run: arrays over all rows, visits to pieces, and gap checks."""
+
+    def __init__(self, problem, state, monitor, seed):
+        self.problem, self.monitor = problem, monitor
+        risk = problem.risk
+        self.random = np.random.default_rng(seed)
+        self.generator = self.random.integers(1, 2**63, 1).astype(np.uint64)
+        self.n_counted = max(1, np.count_nonzero(risk.cost))
+        self.alpha = np.array(state.dual)
+        self.seen_gap = risk.cost.astype(np.float32)
+        # Single precision halves what random access to w costs; each check puts it right again.
+        single = monitor.tol >= _SINGLE_PRECISION_TOL
+        self.w = np.array(state.coef, dtype=np.float32 if single else np.float64)
+        self.offset = np.array([0.0, float(self.alpha @ risk.y), 0.0])  # [b, z, k] of the kernels
+        self.constant = 0.0  # B^2
+        if problem.intercept is Intercept.PENALIZED:
+            self.offset[2] = self.constant = 1.0
+        elif problem.intercept is Intercept.FREE:
+            self.offset[0] = state.offset
+        self.tally = np.zeros(kernels.TALLY_SIZE)
+        self.tally[kernels.LARGEST], self.tally[kernels.SMALLEST] = -np.inf, np.inf
+        self.visits = 0
+        self.best = State(state.coef, state.offset, self.alpha)
+        self.best_primal, self.best_dual = np.inf, -np.inf
+        self.optimism = 1.0
+        self.predicted = np.inf
+        self.checked_at = 0  # passes over the disk
+
+    # --- pieces ---------------------------------------------------------------------------
+
+    def piece(self, block, wanted):
+        """Return the rows of a block that `wanted`, a mask over them, names; views where all."""
+        risk, size = self.problem.risk, block.end - block.begin
+        part = slice(block.begin, block.end)
+        norms = np.empty(size)
+        row_kernels.squared_norms(block.arrays, 0, size, norms)
+        piece = Piece(
+            ids=np.arange(block.begin, block.end, dtype=np.uint32),
+            arrays=block.arrays,
+            norms=norms,
+            y=risk.y[part],
+            cost=risk.cost[part],
+            alpha=self.alpha[part].copy(),
+            seen_gap=np.zeros(size),
+        )
+        wanted = wanted & (piece.cost > 0.0)
+        if self.problem.intercept is Intercept.FREE and self.constant == 0.0:
+            spread = float(norms.mean()) + self.n_counted / float(risk.cost.sum())
+            self.offset[2] = self.constant = _CONSTANT_FEATURE * spread
+        return piece if wanted.all() else piece.take(np.flatnonzero(wanted))
+
+    def visit(self, piece, too_large=np.inf, too_small=-np.inf):
+        """Visit all rows of a piece once; return those that do not press against a bound.
+
+        A row does if its gradient is beyond `too_large` at 0, or beyond `too_small` at C.
+        """
+        order = np.arange(len(piece), dtype=np.uint32)
+        kernels.shuffle(order, 0, order.size, self.generator)
+        with self.monitor.phase("visits"):
+            kept = kernels.uniform_pass(
+                piece.arrays,
+                piece.norms,
+                _NO_LEAN,
+                piece.y,
+                piece.cost,
+                self.problem.risk.squared,
+                piece.alpha,
+                self.w,
+                self.offset,
+                piece.seen_gap,
+                order,
+                0,
+                order.size,
+                0,
+                too_large,
+                too_small,
+                self.tally,
+            )
+        self.alpha[piece.ids] = piece.alpha
+        self.seen_gap[piece.ids] = piece.seen_gap
+        self.visits += len(piece)
+        self.monitor.iteration += len(piece) / self.n_counted
+        return np.sort(order[:kept])
+
+    def absorb_intercept(self):
+        """Let b take over what the constant feature has learnt (see coordinate.py)."""
+        if self.problem.intercept is Intercept.FREE:
+            self.offset[0] += self.constant * self.offset[1]
+
+    # --- the proof ------------------------------------------------------------------------
+
+    def worth_checking(self):
+        """Tell, after a pass over the disk, whether a check would succeed, or is due."""
+        since = self.monitor.disk_passes - self.checked_at
+        if since >= max(_PASSES_BETWEEN_CHECKS, _SHARE_BETWEEN_CHECKS * self.monitor.disk_passes):
+            return True
+        self.predicted = self.optimism * float(self.seen_gap.sum(dtype=np.float64))
+        penalty = 0.5 * float(np.vdot(self.w.astype(np.float64), self.w))
+        if self.problem.intercept is Intercept.PENALIZED:
+            penalty += 0.5 * float(self.offset[1]) ** 2
+        dual = -penalty
+        for part in parts_of(self.alpha.size):
+            dual += self.problem.risk.part(part.start, part.stop).dual_sum(self.alpha[part])
+        return self.predicted <= self.monitor.tol * (dual + self.predicted)
+
+    def check(self, active=0):
+        """Compute both values in one pass over the disk; put the exact w in place."""
+        problem, monitor, risk = self.problem, self.monitor, self.problem.risk
+        with monitor.phase("checks"):
+            here = State(
+                self.w.astype(np.float64), float(self.offset[1] * self.constant), self.alpha
+            )
+            found = certify_in_one_pass(problem, here, best_offset=True)
+            certificate = found.certificate
+            if certificate.primal < self.best_primal:
+                self.best_primal = certificate.primal
+                self.best.coef, self.best.offset = here.coef, found.offset
+            for part in parts_of(self.alpha.size):
+                some = risk.part(part.start, part.stop)
+                self.alpha[part] = some.unsigned(found.A[part])
+                self.seen_gap[part] = some.gap_shares(found.scores[part], self.alpha[part])
+            self.w[:] = found.combined
+            self.offset[1] = float(found.A.sum())
+            if problem.intercept is Intercept.FREE:
+                self.offset[0] = found.offset
+        self.monitor.disk_passes += 1
+        self.checked_at = self.monitor.disk_passes
+        gap = certificate.gap
+        if np.isfinite(self.predicted) and self.predicted > 0.0:
+            self.optimism = float(np.clip(self.optimism * gap / self.predicted, 0.3, 20.0))
+        monitor.check(Certificate(self.best_primal, certificate.dual), self.best, active)
+
+
+class Reader:
+    """A thread that reads blocks of rows, pass after pass, a little ahead of who takes them.
+
+    Use as a context manager. `busy` are the seconds it spent reading rather than waiting.
+    """
+
+    def __init__(self, rows):
+        self.rows = rows
+        self.queue: Queue = Queue(_BLOCKS_AHEAD)
+        self.stopped = threading.Event()
+        self.thread = threading.Thread(target=self._read, name="reader", daemon=True)
+        self.busy = 0.0
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *exception):
+        self.stopped.set()
+        self.thread.join()
+
+    def take(self, timeout):
+        """Return the next block, END_OF_PASS, or None if there is none within `timeout` seconds.
+
+        What went wrong in the thread is raised here.
+        """
+        try:
+            item = self.queue.get(timeout=timeout) if timeout else self.queue.get_nowait()
+        except Empty:
+            return None
+        if isinstance(item, BaseException):
+            raise item
+        return item
+
+    def _read(self):
+        try:
+            while not self.stopped.is_set():
+                blocks = iter(self.rows.blocks())
+                while True:
+                    began = time.perf_counter()
+                    block = next(blocks, END_OF_PASS)
+                    self.busy += time.perf_counter() - began
+                    if not self._put(block):
+                        return
+                    if block is END_OF_PASS:
+                        break
+        except BaseException as error:
+            self._put(error)
+
+    def _put(self, item):
+        """Wait for room; return whether there was any before somebody said stop."""
+        while not self.stopped.is_set():
+            try:
+                self.queue.put(item, timeout=0.05)
+                return True
+            except Full:
+                continue
+        return False
+
+
+END_OF_PASS = object()

@@ -1,0 +1,148 @@
+"""StreamSVM: coordinate descent on what memory holds, while the rest is being read.
+
+Problem and dual as in coordinate.py, for hinge and squared hinge.
+
+Matsushima, Vishwanathan & Smola 2012, Algorithms 1 (reader) and 2 (trainer). A reader thread goes
+through the rows on disk, pass after pass. The trainer visits each row that arrives, keeps it if it
+has something to teach, and visits the rows it has kept while it waits for more. A row is let go if
+
+    alpha_i = 0 and its gradient > eps,   or   alpha_i = C and its gradient < -eps,
+
+where eps is the largest violation met in the last n visits, made smaller while memory is nearly
+full. It comes back with the reader's next pass. What differs from the paper: rows arrive, and are
+kept, by blocks; however fast the reader is, kept rows get as many visits as new ones.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from widemargin.kernels import coordinate as kernels
+from widemargin.monitor import Monitor
+from widemargin.problem import Problem, State
+from widemargin.solvers.out_of_core import END_OF_PASS, OutOfCore, Reader, room_for_rows
+from widemargin.solvers.pieces import Piece
+
+# Memory counts as nearly full from this share on, and then eps shrinks by this factor.
+_NEARLY_FULL, _SHRINK = 0.9, 0.9
+# Visits to kept rows for each row that was read, at least.
+_VISITS_TO_KEPT_ROWS = 4.0
+# Pieces smaller than this are joined: a kernel call should last longer than it takes to make.
+_SMALL_PIECE = 1 << 20
+# Seconds to wait for the reader where there is nothing else to do.
+_PATIENCE = 0.05
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Solver for margin risks over rows on disk.
+
+    Parameters
+    ----------
+    memory_budget : int
+        Bytes.
+    seed : int
+    """
+
+    memory_budget: int
+    seed: int = 0
+
+    def solve(self, problem: Problem, state: State, monitor: Monitor) -> State:
+        """Improve `state` until `monitor` says stop; return the best points certified."""
+        room = room_for_rows(problem, self.memory_budget)
+        return _Run(problem, state, monitor, self.seed, room).run()
+
+
+class _Run(OutOfCore):
+    def __init__(self, problem, state, monitor, seed, room):
+        super().__init__(problem, state, monitor, seed)
+        self.room = room
+        self.small_piece = min(_SMALL_PIECE, room / 16)
+        self.pieces: list[Piece] = []
+        self.size = 0  # bytes of all pieces
+        self.in_memory = np.zeros(problem.rows.n_rows, dtype=bool)
+        self.eps = np.inf
+        self.turn = 0  # of the piece to be visited next
+        self.owed = 0.0  # visits to kept rows
+        self.sweep_ends = self.n_counted  # at so many visits
+
+    def run(self):
+        monitor = self.monitor
+        self.check()
+        with Reader(self.problem.rows) as reader:
+            while monitor.status == "running":
+                monitor.phases["reading"] = reader.busy
+                if self.visits >= self.sweep_ends:
+                    self._end_sweep()
+                pass_ended = False
+                if self.pieces and self.owed > 0.0:
+                    self._visit_kept()
+                else:
+                    pass_ended = self._take(reader)
+                monitor.save_now_and_then(self.best)
+                if monitor.must_stop() or (pass_ended and self.worth_checking()):
+                    self.check(int(self.in_memory.sum()))
+        return self.best
+
+    def _take(self, reader):
+        """Visit the rows that have arrived, or kept ones if none have; tell if a pass ended."""
+        with self.monitor.phase("waiting"):
+            block = reader.take(timeout=0.0 if self.pieces else _PATIENCE)
+        if block is END_OF_PASS:
+            self.monitor.disk_passes += 1
+            return True
+        if block is not None:
+            piece = self.piece(block, ~self.in_memory[block.begin : block.end])
+            if len(piece):
+                kept = self.visit(piece, self.eps, -self.eps)
+                self._keep(piece.take(kept))
+            self.owed = _VISITS_TO_KEPT_ROWS * (block.end - block.begin)
+        elif self.pieces:
+            self._visit_kept()
+        return False
+
+    def _visit_kept(self):
+        """Visit one piece, and let go what has nothing more to teach."""
+        if self.turn >= len(self.pieces):
+            self.random.shuffle(self.pieces)
+            self.turn = 0
+        piece = self.pieces[self.turn]
+        kept = self.visit(piece, self.eps, -self.eps)
+        self.owed -= len(piece)
+        if kept.size < 0.7 * len(piece):  # a copy is worth its price
+            self._let_go(self.turn)
+            self._keep(piece.take(kept))
+        else:
+            self.turn += 1
+
+    def _keep(self, piece):
+        if len(piece) == 0:
+            return
+        if self.pieces and self.pieces[-1].nbytes + piece.nbytes < self.small_piece:
+            last = len(self.pieces) - 1
+            piece = Piece.joined([self._let_go(last), piece])
+        while self.pieces and self.size + piece.nbytes > self.room:
+            self._let_go(int(self.random.integers(len(self.pieces))))
+        if self.size > _NEARLY_FULL * self.room:
+            self.eps *= _SHRINK
+        self.pieces.append(piece)
+        self.size += piece.nbytes
+        self.in_memory[piece.ids] = True
+
+    def _let_go(self, index):
+        """Take a piece out of memory, and return it."""
+        piece = self.pieces.pop(index)
+        self.size -= piece.nbytes
+        self.in_memory[piece.ids] = False
+        if index < self.turn:
+            self.turn -= 1
+        return piece
+
+    def _end_sweep(self):
+        """As many visits as there are rows have been made."""
+        self.sweep_ends = self.visits + self.n_counted
+        self.absorb_intercept()
+        tally = self.tally
+        largest = max(tally[kernels.LARGEST], -tally[kernels.SMALLEST])
+        self.eps = largest if largest > 0.0 else np.inf
+        tally[kernels.LARGEST], tally[kernels.SMALLEST] = -np.inf, np.inf

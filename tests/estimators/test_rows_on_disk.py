@@ -1,0 +1,229 @@
+"""Estimators take rows on disk where they take X."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from blocks import Blocks
+from sklearn.datasets import dump_svmlight_file
+from sklearn.exceptions import ConvergenceWarning
+
+from widemargin import LinearRanker, LinearSVC, OrdinalSVC, certify, load_model, open_rows
+from widemargin.data.convert import convert
+from widemargin.data.shards import ShardWriter
+from widemargin.estimators.validation import check_bytes
+
+
+def data(n=1500, d=80, classes=2):
+    rng = np.random.default_rng(0)
+    X = sp.random(n, d, density=0.1, format="csr", random_state=0, dtype=np.float32)
+    scores = X @ rng.standard_normal((d, classes)) + 0.1 * rng.standard_normal((n, classes))
+    return X, scores.argmax(axis=1)
+
+
+@pytest.mark.parametrize("solver", ["auto", "stream", "sbm", "ocas"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_model_is_that_of_the_same_rows_in_memory(solver, classes):
+    X, y = data(classes=classes)
+    rows = Blocks(X, 100)
+    model = LinearSVC(loss="hinge", solver=solver, random_state=0).fit(rows, y)
+    assert model.solver_ == ("stream" if solver == "auto" else solver)
+    assert model.status_ == "converged"
+    in_memory = LinearSVC(loss="hinge", tol=1e-6, random_state=0).fit(X, y)
+    best = in_memory.certificate_
+    assert best.dual * (1 - 1e-9) <= model.certificate_.primal <= best.primal * (1 + 1.1e-3)
+    np.testing.assert_allclose(
+        model.decision_function(rows), model.decision_function(X), rtol=1e-6
+    )
+    assert np.mean(model.predict(rows) == y) == pytest.approx(
+        np.mean(in_memory.predict(X) == y), abs=0.01
+    )
+    for where in (rows, X):
+        again = certify(model, where, y)
+        assert again.dual == pytest.approx(model.certificate_.dual, rel=1e-6)
+
+
+def test_others_take_them_too():
+    X, y = data(classes=4)
+    rows = Blocks(X, 100)
+    for model in (LinearRanker(), OrdinalSVC(), LinearSVC(multi_class="crammer_singer")):
+        on_disk = type(model)(**model.get_params()).fit(rows, y)
+        in_memory = type(model)(**model.get_params()).fit(X, y)
+        primal = in_memory.certificate_.primal
+        assert on_disk.certificate_.primal == pytest.approx(primal, rel=2e-3)
+        assert on_disk.predict(rows).shape == y.shape
+
+
+def test_weights_count():
+    X, y = data()
+    weight = np.random.default_rng(1).integers(0, 3, y.size)
+    on_disk = LinearSVC(random_state=0).fit(Blocks(X, 100), y, sample_weight=weight)
+    in_memory = LinearSVC(random_state=0).fit(X, y, sample_weight=weight)
+    assert on_disk.certificate_.primal == pytest.approx(in_memory.certificate_.primal, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "on_disk", "message"),
+    [
+        ({"solver": "stream"}, False, "solver='stream' reads rows from disk, and X is in memory"),
+        ({"solver": "acf"}, True, "solver='acf' needs rows in memory"),
+        ({"solver": "bm", "multi_class": "crammer_singer"}, True, "needs one of 'cpa'"),
+        ({"memory_budget": "much"}, True, "memory_budget must be a number of bytes"),
+        ({"memory_budget": "1MB"}, True, "need [0-9]+ MiB at least"),
+    ],
+)
+def test_what_cannot_be_is_said(parameters, on_disk, message):
+    X, y = data(classes=3)
+    with pytest.raises(ValueError, match=message):
+        LinearSVC(**parameters).fit(Blocks(X, 100) if on_disk else X, y)
+
+
+def test_other_features_are_refused():
+    X, y = data()
+    model = LinearSVC().fit(Blocks(X, 100), y)
+    with pytest.raises(ValueError, match="X has 70 features, but LinearSVC is expecting 80"):
+        model.predict(Blocks(X[:, :70], 100))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples: 1500 and 10"):
+        LinearSVC().fit(Blocks(X, 100), y[:10])
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, None),
+        (10, 10),
+        ("10", 10),
+        ("512MB", 512 * 10**6),
+        ("1.5 GiB", 3 * 2**29),
+        ("2K", 2000),
+    ],
+)
+def test_bytes_in_words(value, expected):
+    assert check_bytes("memory_budget", value) == expected
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, "MB", "1 TBB", "-3MB"])
+def test_bytes_that_are_none(value):
+    with pytest.raises(ValueError, match="memory_budget"):
+        check_bytes("memory_budget", value)
+
+
+class Killed(Exception):
+    pass
+
+
+def test_a_killed_run_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
+    X, y = data(classes=3)
+    rows = Blocks(X, 100)
+    path = tmp_path / "run.ckpt"
+    monkeypatch.setattr("widemargin.monitor._SECONDS_BETWEEN_SAVES", 0.0)
+    model = LinearSVC(
+        loss="hinge", C=10, tol=1e-4, solver="stream", checkpoint=path, random_state=0
+    )
+
+    class Dies(Blocks):
+        """At a random instant: in the middle of a block that the reader is about to hand over."""
+
+        left = 200
+
+        def blocks(self):
+            for block in super().blocks():
+                self.left -= 1
+                if self.left < 0:
+                    raise Killed
+                yield block
+
+    kills = 0
+    while True:
+        dying = Dies(X, 100)
+        dying.left = 200 + 50 * kills
+        try:
+            model.fit(dying, y)
+            break
+        except Killed:
+            kills += 1
+            assert list(tmp_path.glob("run.ckpt.*"))
+    assert kills >= 3
+    assert not list(tmp_path.iterdir())  # nothing is left to go on with
+    assert certify(model, rows, y).relative_gap <= 1e-4
+    assert model.status_ == "converged"
+
+
+def test_an_interrupted_run_saves_its_last_state(tmp_path):
+    X, y = data()
+    rows = Blocks(X, 100)
+    path = tmp_path / "run.ckpt"
+    model = LinearSVC(C=100, tol=1e-6, max_iter=2, checkpoint=path, solver="stream")
+    with pytest.warns(ConvergenceWarning):
+        model.fit(rows, y)
+    assert path.exists()
+    resumed = model.set_params(max_iter=1)
+    with pytest.warns(ConvergenceWarning):
+        resumed.fit(rows, y)
+    assert resumed.history_[0].dual > 0.0  # it did not begin at zero
+
+
+def test_a_checkpoint_of_another_problem_is_refused_and_left_alone(tmp_path):
+    X, y = data()
+    rows = Blocks(X, 100)
+    path = tmp_path / "run.ckpt"
+    with pytest.warns(ConvergenceWarning):
+        LinearSVC(tol=1e-6, max_iter=1, checkpoint=path).fit(rows, y)
+    saved = path.read_bytes()
+    for other in (LinearSVC(C=2, checkpoint=path), LinearSVC(loss="hinge", checkpoint=path)):
+        with pytest.raises(ValueError, match=r"run\.ckpt: a checkpoint of another problem"):
+            other.fit(rows, y)
+    assert path.read_bytes() == saved
+    for damaged in (b"", saved[: len(saved) // 2], b"x" * 100):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"run\.ckpt: not a checkpoint"):
+            LinearSVC(checkpoint=path).fit(rows, y)
+        assert path.read_bytes() == damaged
+    with pytest.raises(ValueError, match="checkpoint goes with 'stream'"):
+        LinearSVC(checkpoint=path).fit(X, y)
+
+
+def test_from_text_to_shards_to_a_model(tmp_path):
+    X, y = data()
+    dump_svmlight_file(X, 2 * y - 1, str(tmp_path / "rows.svm"), zero_based=False)
+    convert(str(tmp_path / "rows.svm"), str(tmp_path / "shards"))
+    rows = open_rows(tmp_path / "shards")
+    assert rows.shape == X.shape
+    model = LinearSVC(memory_budget="64MB", random_state=0).fit(rows, rows.labels)
+    assert model.solver_ == "stream"
+    in_memory = LinearSVC(tol=1e-6).fit(X, y)
+    assert model.certificate_.primal <= in_memory.certificate_.primal * (1 + 1.1e-3)
+    np.testing.assert_allclose(
+        model.decision_function(rows), model.decision_function(X), atol=1e-5
+    )
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
+def test_killed_at_any_instant(tmp_path):
+    """A process of its own, killed ten times; the eleventh run ends with the gap asked for."""
+    X, y = data(n=6000)
+    with ShardWriter(str(tmp_path / "shards")) as writer:
+        writer.add(X, y)
+    code = (
+        "import sys, widemargin.monitor as m; m._SECONDS_BETWEEN_SAVES = 0.0\n"
+        "from widemargin import LinearSVC, open_rows, save_model\n"
+        "rows = open_rows(sys.argv[1]); print('ready', flush=True)\n"
+        "model = LinearSVC(loss='hinge', C=100, tol=1e-4, checkpoint=sys.argv[2], max_time=120)\n"
+        "save_model(model.fit(rows, rows.labels), sys.argv[3])\n"
+    )
+    shards, checkpoint, saved = (str(tmp_path / name) for name in ("shards", "ckpt", "model"))
+    command = [sys.executable, "-c", code, shards, checkpoint, saved]
+    rng = np.random.default_rng(0)
+    for kill in range(11):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout.readline() == "ready\n"
+            if kill < 10 and not os.path.exists(saved):
+                time.sleep(0.3 * rng.random())
+                process.kill()
+    assert not os.path.exists(checkpoint)
+    assert certify(load_model(saved), open_rows(shards), y).relative_gap <= 1e-4
