@@ -176,4 +176,4 @@ def test_memory_does_not_grow_with_the_data(tmp_path, format):
             len(lines),
         )
         assert done.returncode == 0, done.stderr
-        assert int(done.stdout) < {"arrow": 64, "parquet": 160}[format], name
+        assert int(done.stdout) < {"arrow": 112, "parquet": 160}[format], name

@@ -25,6 +25,8 @@ from widemargin.solvers.pieces import Piece
 _BYTES_PER_ROW = 8 + 8 + 1 + 4 + 1 + 8 + 8 + 16
 # Bytes per feature: w, the best w, and the exact one of a check.
 _BYTES_PER_FEATURE = 8 + 8 + 8
+# What pieces may take of the room that is left: as they come and go, holes remain between them.
+_USABLE = 0.7
 # Blocks on their way between reader and trainer, and one that each of them works on.
 _BLOCKS_AHEAD = 2
 _BLOCK_BYTES = 4 << 20
@@ -48,7 +50,7 @@ def room_for_rows(problem, memory_budget):
             f"memory_budget is {memory_budget / 2**20:,.0f} MiB, and {n:,} rows of {d:,} features "
             f"need {least / 2**20:,.0f} MiB at least, for w, alpha and the blocks being read"
         )
-    return memory_budget - needed
+    return _USABLE * (memory_budget - needed)
 
 
 class OutOfCore:
