@@ -24,6 +24,7 @@ class Blocks:
         self.rows = as_rows(sp.csr_matrix(X, dtype=np.float32))
         self.n_rows, self.n_features = X.shape
         self.size, self.seconds = size, seconds
+        self.n_entries = self.rows.n_entries
         self.passes = 0
 
     def blocks(self):

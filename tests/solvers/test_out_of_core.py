@@ -119,6 +119,27 @@ def test_more_memory_means_fewer_passes_over_the_disk():
     assert much.monitor.disk_passes < little.monitor.disk_passes
 
 
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("intercept", Intercept)
+def test_w_is_that_of_alpha_at_all_times(solver, intercept, monkeypatch):
+    """Also after checks, which balance alpha, while rows stay in memory."""
+    problem = on_disk(intercept=intercept)
+    matrix = problem.rows.rows.matrix
+    check = out_of_core.OutOfCore.check
+    checks = 0
+
+    def watched(run, active=0):
+        nonlocal checks
+        checks += 1
+        np.testing.assert_allclose(run.w, matrix.T @ (run.alpha * problem.risk.y), atol=1e-5)
+        check(run, active)
+
+    monkeypatch.setattr(out_of_core.OutOfCore, "check", watched)
+    monkeypatch.setattr(out_of_core, "_PASSES_BETWEEN_CHECKS", 1)
+    solve(problem, solver, 0.3 * problem.rows.n_entries * 8, tol=5e-5, max_iter=300)
+    assert checks > 2
+
+
 def test_rows_are_let_go_and_come_back():
     problem = on_disk(cost=0.1)
     _, monitor, run = solve(problem, "stream", 10**9)

@@ -110,8 +110,8 @@ class Fit:
             start = checkpoint.load() or start
             monitor.save = checkpoint.save
         budget = check_bytes("memory_budget", getattr(self.estimator, "memory_budget", None))
-        budget = {} if budget is None else {"memory_budget": budget}
-        solver = auto.make(self.solver, problem.risk, int(self.seeds[index]), **budget)
+        seed = int(self.seeds[index])
+        solver = auto.make(self.solver, problem.risk, seed, budget or auto.DEFAULT_BUDGET)
         with threads.lent(self.n_row_threads):
             self.states[index] = solver.solve(problem, start, monitor)
         if checkpoint is not None:

@@ -92,7 +92,7 @@ class OrderingProblem:
         weights = np.ones(rows.n_rows) if weights is None else weights
         risk = PairwiseHinge(grades, weights, group)
         if risk.rows.size == 0:
-            raise ValueError(_no_pairs(grades[weights > 0.0], group))
+            raise ValueError(_no_pairs(grades[weights > 0.0]))
         #: groups without pairs
         self.left_out = np.empty(0, dtype=np.intp)
         if group is not None:
@@ -124,7 +124,7 @@ class OrderingProblem:
         return State(model.coef_.astype(np.float64), 0.0, tangents)
 
 
-def _no_pairs(grades, group):
+def _no_pairs(grades):
     if np.all(grades == grades[0]):
         return (
             f"every row that counts has the same grade, {grades[0]:g} (n_samples={grades.size}): "

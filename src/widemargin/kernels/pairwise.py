@@ -18,7 +18,7 @@ from widemargin.kernels.jit import kernel
 def sort_keys(S, lowest, scale, index_bits, keys):
     """keys (n,) receive scores in fixed point, above, and row numbers, in `index_bits`, below.
 
-    Sorting such numbers is four times as fast as finding the permutation that sorts floats.
+    Sorting such numbers is much faster than finding the permutation that sorts floats.
     """
     for i in range(S.shape[0]):
         keys[i] = (np.uint64((S[i] - lowest) * scale) << index_bits) | np.uint64(i)

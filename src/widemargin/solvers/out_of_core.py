@@ -77,7 +77,7 @@ class OutOfCore:
         self.tally[kernels.LARGEST], self.tally[kernels.SMALLEST] = -np.inf, np.inf
         self.visits = 0
         self.best = State(state.coef, state.offset, self.alpha)
-        self.best_primal, self.best_dual = np.inf, -np.inf
+        self.best_primal = np.inf
         self.optimism = 1.0
         self.predicted = np.inf
         self.checked_at = 0  # passes over the disk
@@ -96,8 +96,6 @@ class OutOfCore:
             norms=norms,
             y=risk.y[part],
             cost=risk.cost[part],
-            alpha=self.alpha[part].copy(),
-            seen_gap=np.zeros(size),
         )
         wanted = wanted & (piece.cost > 0.0)
         if self.problem.intercept is Intercept.FREE and self.constant == 0.0:
@@ -110,6 +108,8 @@ class OutOfCore:
 
         A row does if its gradient is beyond `too_large` at 0, or beyond `too_small` at C.
         """
+        # Asked for anew at each visit: a check may have balanced them in the meantime.
+        alpha, seen_gap = self.alpha[piece.ids], np.empty(len(piece))
         order = np.arange(len(piece), dtype=np.uint32)
         kernels.shuffle(order, 0, order.size, self.generator)
         with self.monitor.phase("visits"):
@@ -120,10 +120,10 @@ class OutOfCore:
                 piece.y,
                 piece.cost,
                 self.problem.risk.squared,
-                piece.alpha,
+                alpha,
                 self.w,
                 self.offset,
-                piece.seen_gap,
+                seen_gap,
                 order,
                 0,
                 order.size,
@@ -132,8 +132,8 @@ class OutOfCore:
                 too_small,
                 self.tally,
             )
-        self.alpha[piece.ids] = piece.alpha
-        self.seen_gap[piece.ids] = piece.seen_gap
+        self.alpha[piece.ids] = alpha
+        self.seen_gap[piece.ids] = seen_gap
         self.visits += len(piece)
         self.monitor.iteration += len(piece) / self.n_counted
         return np.sort(order[:kept])
@@ -147,10 +147,10 @@ class OutOfCore:
 
     def worth_checking(self):
         """Tell, after a pass over the disk, whether a check would succeed, or is due."""
+        self.predicted = self.optimism * float(self.seen_gap.sum(dtype=np.float64))
         since = self.monitor.disk_passes - self.checked_at
         if since >= max(_PASSES_BETWEEN_CHECKS, _SHARE_BETWEEN_CHECKS * self.monitor.disk_passes):
             return True
-        self.predicted = self.optimism * float(self.seen_gap.sum(dtype=np.float64))
         penalty = 0.5 * float(np.vdot(self.w.astype(np.float64), self.w))
         if self.problem.intercept is Intercept.PENALIZED:
             penalty += 0.5 * float(self.offset[1]) ** 2

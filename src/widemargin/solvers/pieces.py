@@ -17,7 +17,7 @@ class Piece:
         Which rows they are, increasing.
     arrays : (values, indices, indptr)
         As kernels take them; indptr begins at 0.
-    norms, cost, alpha, seen_gap : ndarray of shape (m,)
+    norms, cost : ndarray of shape (m,)
     y : ndarray of int8, shape (m,)
     """
 
@@ -26,8 +26,6 @@ class Piece:
     norms: np.ndarray
     y: np.ndarray
     cost: np.ndarray
-    alpha: np.ndarray
-    seen_gap: np.ndarray
 
     def __len__(self):
         return self.ids.size

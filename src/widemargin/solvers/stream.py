@@ -10,7 +10,7 @@ has something to teach, and visits the rows it has kept while it waits for more.
 
 where eps is the largest violation met in the last n visits, made smaller while memory is nearly
 full. It comes back with the reader's next pass. What differs from the paper: rows arrive, and are
-kept, by blocks; however fast the reader is, kept rows get as many visits as new ones.
+kept, by blocks; however fast the reader is, kept rows get several visits for each row read.
 """
 
 from dataclasses import dataclass
