@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widemargin import datasets
 from widemargin.datasets import (
     DATA_VARIABLE,
     DEBIAN_SECTIONS,
@@ -20,7 +19,9 @@ from widemargin.datasets import (
     debian_paths_batches,
     equal_frequency_ranks,
     load,
+    named,
     names,
+    splice_worm_batches,
 )
 
 # Rows, features, distinct labels.
@@ -78,7 +79,7 @@ def test_unknown_name_lists_the_known_ones():
 def test_missing_data_says_what_and_where(name, folder):
     with pytest.raises(DatasetMissing, match="can be had from") as caught:
         load(name, download=False)
-    for file in datasets._ENTRIES[name].files:
+    for file in named._ENTRIES[name].files:
         assert file in str(caught.value)
     assert isinstance(caught.value, FileNotFoundError)
 
@@ -160,14 +161,14 @@ def test_idx_of_another_kind_is_refused(tmp_path, content):
     path = tmp_path / "labels.gz"
     path.write_bytes(gzip.compress(content))
     with pytest.raises(ValueError, match="not an idx"):
-        datasets._read_idx(path)
+        named._read_idx(path)
 
 
 def test_cut_idx_is_refused(tmp_path):
     path = tmp_path / "labels.gz"
     path.write_bytes(gzip.compress(struct.pack(">BBBBI", 0, 0, 8, 1, 5) + b"\x01\x02"))
     with pytest.raises(ValueError, match="cut: 2 values where 5"):
-        datasets._read_idx(path)
+        named._read_idx(path)
 
 
 def test_svmlight_sets_keep_their_published_width(folder):
@@ -289,6 +290,26 @@ def test_bad_line_of_debian_paths_is_named(folder, line):
 def test_missing_debian_paths_are_reported_at_once(folder):
     with pytest.raises(DatasetMissing, match=r"lacks debian_paths\.xz.*can be had from"):
         debian_paths_batches()
+
+
+def test_splice_worm_is_streamed(folder):
+    lines = (
+        "> position=1, label=-1\nACGT\n> position=2, label=1\nTTNA\n> position=3, label=1\nAAAA\n"
+    )
+    (folder / "splice_worm.fasta.bz2").write_bytes(bz2.compress(lines.encode()))
+    batches = list(splice_worm_batches(2))
+    assert [batch.num_rows for batch in batches] == [2, 1]
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    assert [(row["label"], row["sequence"]) for row in rows] == [
+        (-1, "ACGT"),
+        (1, "TTNA"),
+        (1, "AAAA"),
+    ]
+
+
+def test_missing_splice_worm_is_reported_at_once(folder):
+    with pytest.raises(DatasetMissing, match=r"lacks splice_worm\.fasta\.bz2.*can be had from"):
+        splice_worm_batches()
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=60), st.integers(1, 10))

@@ -227,3 +227,51 @@ def test_killed_at_any_instant(tmp_path):
                 process.kill()
     assert not os.path.exists(checkpoint)
     assert certify(load_model(saved), open_rows(shards), y).relative_gap <= 1e-4
+
+
+MEASURED = """
+import re, sys
+from pathlib import Path
+import numpy as np
+from widemargin import LinearSVC, open_rows
+
+def kilobytes(key):
+    return int(re.search(key + r":\\s*(\\d+)", Path("/proc/self/status").read_text())[1])
+
+def fit(folder, solver, max_time):
+    rows = open_rows(folder)
+    return LinearSVC(
+        loss="hinge", solver=solver, C=10, tol=1e-4, memory_budget=int(sys.argv[3]),
+        max_time=max_time,
+    ).fit(rows, rows.labels)
+
+fit(sys.argv[1] + "/few", sys.argv[2], 60.0)  # compiles
+Path("/proc/self/clear_refs").write_text("5")  # forgets the peak so far
+before = kilobytes("VmRSS")
+fit(sys.argv[1] + "/many", sys.argv[2], 2.0)
+print(1024 * (kilobytes("VmHWM") - before))
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="measures as Linux does")
+@pytest.mark.parametrize("solver", ["stream", "sbm"])
+def test_memory_stays_within_the_budget(solver, tmp_path):
+    """The interpreter and what it has loaded are not counted; the budget is for all else."""
+    rng = np.random.default_rng(0)
+    n, d, entries = 5_000, 10_000, 100
+    for name, times in (("few", 1), ("many", 24)):
+        with ShardWriter(tmp_path / name) as writer:
+            for _ in range(times):
+                indices = np.sort(rng.integers(0, d // entries, (n, entries))) + np.arange(
+                    0, d, d // entries
+                )
+                values = rng.random(n * entries, dtype=np.float32)
+                starts = np.arange(0, n * entries + 1, entries)
+                X = sp.csr_matrix((values, indices.ravel(), starts), shape=(n, d))
+                writer.add(X, np.where(rng.random(n) < 0.5, -1, 1))
+    budget = 45_000_000
+    assert open_rows(tmp_path / "many").nbytes > 1.9 * budget
+    command = [sys.executable, "-W", "ignore", "-c", MEASURED, str(tmp_path), solver, str(budget)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    rise = int(done.stdout)
+    assert 0.3 * budget < rise < budget + (32 << 20)  # the slack is the allocators'

@@ -93,14 +93,15 @@ class _Run(OutOfCore):
 
     def _solve(self, pieces):
         """Sweep over a part, and what is kept, a few times."""
-        everything = pieces if self.kept is None else [self.kept, *pieces]
+        if self.kept is not None:
+            pieces.insert(0, self.kept)
         for _ in range(_SWEEPS):
-            for index in self.random.permutation(len(everything)):
-                self.visit(everything[index])
+            for index in self.random.permutation(len(pieces)):
+                self.visit(pieces[index])
                 if self.monitor.must_stop():
                     return
         if self.kept_room:
-            self._select(everything)
+            self._select(pieces)
 
     def _select(self, pieces):
         """Keep the rows of `pieces` that are nearest to the margin: what there is room for."""
@@ -109,13 +110,14 @@ class _Run(OutOfCore):
         nearest = np.argsort(distance)
         chosen = np.zeros(distance.size, dtype=bool)
         chosen[nearest[np.cumsum(sizes[nearest]) <= self.kept_room]] = True
-        ends = np.cumsum([len(piece) for piece in pieces])[:-1]
-        parts = [
-            piece.take(np.flatnonzero(mask))
-            for piece, mask in zip(pieces, np.split(chosen, ends), strict=True)
-        ]
         if self.kept is not None:
             self.in_memory[self.kept.ids] = False
+            self.kept = None
+        parts, begin = [], 0
+        while pieces:  # each makes place for what is kept of it
+            piece = pieces.pop(0)
+            parts.append(piece.take(np.flatnonzero(chosen[begin : begin + len(piece)])))
+            begin += len(piece)
         self.kept = Piece.joined(parts)
         self.in_memory[self.kept.ids] = True
 

@@ -40,12 +40,18 @@ _SINGLE_PRECISION_TOL = 1e-4
 _NO_LEAN = np.empty(0)
 
 
+def bytes_beside_rows(problem):
+    """Return how many bytes w, alpha and the blocks being read take, whatever the budget."""
+    n, d = problem.rows.n_rows, problem.rows.n_features
+    return n * _BYTES_PER_ROW + d * _BYTES_PER_FEATURE + 2 * _BLOCKS_AHEAD * _BLOCK_BYTES
+
+
 def room_for_rows(problem, memory_budget):
     """Return how many bytes of rows the budget leaves room for; ValueError if none."""
-    n, d = problem.rows.n_rows, problem.rows.n_features
-    needed = n * _BYTES_PER_ROW + d * _BYTES_PER_FEATURE + 2 * _BLOCKS_AHEAD * _BLOCK_BYTES
+    needed = bytes_beside_rows(problem)
     least = needed + 2 * _BLOCK_BYTES
     if memory_budget < least:
+        n, d = problem.rows.n_rows, problem.rows.n_features
         raise ValueError(
             f"memory_budget is {memory_budget / 2**20:,.0f} MiB, and {n:,} rows of {d:,} features "
             f"need {least / 2**20:,.0f} MiB at least, for w, alpha and the blocks being read"

@@ -20,25 +20,18 @@ than memory once its features are made. `load` does not know it: `debian_paths_b
 
 from __future__ import annotations
 
-import bz2
 import gzip
-import lzma
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPException
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-DATA_VARIABLE = "WIDEMARGIN_DATA"
+from widemargin.datasets.folder import DatasetMissing, folder_with
+from widemargin.datasets.strings import SPLICE, SPLICE_HOME, read_splice_worm
 
 _LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets"
 _UCI = "https://archive.ics.uci.edu"
@@ -46,20 +39,6 @@ _MICROSOFT = "https://www.microsoft.com/en-us/research/project"
 _TORGO = "https://www.dcc.fc.up.pt/~ltorgo/Regression/DataSets.html"
 
 _DNA = b"ACGT"
-
-_SECTIONS = """
-    admin cli-mono comm database debug devel doc editors education electronics embedded fonts
-    games gnome gnu-r gnustep golang graphics hamradio haskell httpd interpreters java javascript
-    kde kernel libdevel libs lisp localization mail math metapackages misc net news ocaml oldlibs
-    otherosfs perl php python ruby rust science shells sound tasks tex text utils vcs video web
-    x11 xfce zope
-"""
-#: Names of the labels 0, 1, ... of debian_paths.
-DEBIAN_SECTIONS = tuple(_SECTIONS.split())
-
-
-class DatasetMissing(FileNotFoundError):
-    """The data set is neither in ``$WIDEMARGIN_DATA`` nor to be had from scikit-learn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +95,7 @@ def load(name: str, *, download: bool = True) -> Dataset:
     entry = _ENTRIES.get(name)
     if entry is None:
         raise ValueError(f"no data set is called {name!r}; there are {', '.join(names())}")
-    folder, lacking = _folder_with(entry.files)
+    folder, lacking = folder_with(entry.files)
     if folder is not None:
         return Dataset(name, **entry.read(folder), source="folder")
     if entry.fetch is None:
@@ -131,33 +110,6 @@ def load(name: str, *, download: bool = True) -> Dataset:
     raise DatasetMissing(
         f"data set {name!r} is missing: {lacking}; {tried}. It can be had from {entry.home}"
     ) from cause
-
-
-def debian_paths_batches(rows_per_batch: int = 1 << 16) -> Iterator[pa.RecordBatch]:
-    """Stream debian_paths from its compressed file, which takes pyarrow.
-
-    Parameters
-    ----------
-    rows_per_batch : int, default=65536
-        Rows in each batch but the last.
-
-    Returns
-    -------
-    iterator of pyarrow.RecordBatch
-        Columns ``label``, int64, the section's place in `DEBIAN_SECTIONS` (the first one of a file
-        that belongs to several packages), and ``path``, utf8. The file is sorted by path.
-
-    Raises
-    ------
-    DatasetMissing
-        It is not in ``$WIDEMARGIN_DATA``.
-    """
-    folder, lacking = _folder_with((_DEBIAN,))
-    if folder is None:
-        raise DatasetMissing(
-            f"data set 'debian_paths' is missing: {lacking}. It can be had from {_DEBIAN_HOME}"
-        )
-    return _read_debian_paths(folder / _DEBIAN, rows_per_batch)
 
 
 def equal_frequency_ranks(target: np.ndarray, n_ranks: int) -> np.ndarray:
@@ -304,12 +256,10 @@ def _read_winequality(folder: Path) -> dict:
 
 def _read_splice_worm(folder: Path) -> dict:
     """DNA strings of one length; letter A, C, G, T at position p is a 1 in column 4 p + 0 .. 3."""
-    with bz2.open(folder / _SPLICE) as stream:
-        lines = stream.read().split()
-    labels = [int(line[len(b"label=") :]) for line in lines if line.startswith(b"label=")]
-    letters = b"".join(line for line in lines if line.isalpha())
+    labels, strings = read_splice_worm(folder)
+    letters = b"".join(strings)
     if letters.translate(None, _DNA):
-        raise ValueError(f"{_SPLICE} has letters other than {_DNA.decode()}")
+        raise ValueError(f"{SPLICE} has letters other than {_DNA.decode()}")
     codes = letters.translate(bytes.maketrans(_DNA, bytes(range(4))))
     columns = np.frombuffer(codes, dtype=np.uint8).reshape(len(labels), -1).astype(np.int32)
     n, length = columns.shape
@@ -318,27 +268,6 @@ def _read_splice_worm(folder: Path) -> dict:
     row_starts = np.arange(0, n * length + 1, length, dtype=np.int32)
     X = sp.csr_matrix((ones, columns.ravel(), row_starts), shape=(n, 4 * length))
     return {"X": X, "y": np.array(labels, dtype=np.int64)}
-
-
-def _read_debian_paths(path: Path, rows_per_batch: int) -> Iterator[pa.RecordBatch]:
-    """Lines ``path section/package,section/package...``; a path may have blanks."""
-    import pyarrow as pa
-
-    label_of = {name.encode(): label for label, name in enumerate(DEBIAN_SECTIONS)}
-    n_read = 0
-    with lzma.open(path) as stream:
-        while lines := list(islice(stream, rows_per_batch)):
-            labels, paths = [], []
-            for number, line in enumerate(lines, start=n_read + 1):
-                words = line.rsplit(None, 1)
-                section = words[-1].split(b"/", 1)[0] if len(words) == 2 else b""
-                if section not in label_of:
-                    raise ValueError(f"{path.name}, line {number}: no path and section known here")
-                labels.append(label_of[section])
-                paths.append(words[0])
-            n_read += len(lines)
-            columns = [pa.array(labels, pa.int64()), pa.array(paths, pa.utf8())]
-            yield pa.record_batch(columns, names=["label", "path"])
 
 
 # --- scikit-learn's fetchers; one attempt each, so that an offline machine hears at once -----
@@ -396,17 +325,6 @@ def _fetch_mnist() -> dict:
 # --- small shared steps ---------------------------------------------------------------------
 
 
-def _folder_with(files: tuple[str, ...]) -> tuple[Path | None, str]:
-    """The folder ``$WIDEMARGIN_DATA`` if it holds all of `files`, or None and what is lacking."""
-    folder = os.environ.get(DATA_VARIABLE)
-    if not folder:
-        return None, f"${DATA_VARIABLE} is not set (a folder that holds {', '.join(files)})"
-    absent = [file for file in files if not (Path(folder) / file).is_file()]
-    if absent:
-        return None, f"the folder ${DATA_VARIABLE} names lacks {', '.join(absent)}"
-    return Path(folder), ""
-
-
 def _with_test_part(train: tuple, test: tuple) -> dict:
     return {"X": train[0], "y": train[1], "X_test": test[0], "y_test": test[1]}
 
@@ -460,10 +378,6 @@ def _regression(file: str, home: str, fetch: Callable[[], dict] | None = None) -
 
 
 _WINE = "ordinal/winequality-white.csv.gz"
-_SPLICE = "splice_worm.fasta.bz2"
-_SPLICE_HOME = "the authors of https://doi.org/10.1186/1471-2105-8-S10-S7 (C. elegans, acceptors)"
-_DEBIAN = "debian_paths.xz"
-_DEBIAN_HOME = "https://deb.debian.org/debian/dists/ (Contents-all), compressed by xz"
 _PIECES = "to be saved with numpy.savez as CSR pieces data, indices, indptr, shape"
 _RCV1_HOME = f"scikit-learn's fetch_rcv1 (RCV1-v2), {_PIECES}, y_binary, y_multi"
 _NEWS20_HOME = f"{_LIBSVM}/multiclass.html#news20, {_PIECES}, y"
@@ -492,7 +406,7 @@ _ENTRIES = {
         "ijcnn1/ijcnn1.trn.bz2", "ijcnn1/ijcnn1.tst.bz2", 22, "binary.html#ijcnn1"
     ),
     "poker": _Entry(("poker.data.gz",), _read_poker, f"{_UCI}/dataset/158"),
-    "splice_worm": _Entry((_SPLICE,), _read_splice_worm, _SPLICE_HOME),
+    "splice_worm": _Entry((SPLICE,), _read_splice_worm, SPLICE_HOME),
     "mslr": _queries(("ltr/mslr_sample.txt.gz",), 136, "mslr/ (MSLR-WEB10K, of which 43 queries)"),
     "mq2007_agg": _queries(
         tuple(f"ltr/mq2007_agg/A{part}.txt.gz" for part in range(1, 6)),
