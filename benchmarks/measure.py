@@ -20,8 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import peers
-from benchmarks.problems import Cell, primal_objective, relative_suboptimality
-from widemargin.datasets import load
+from benchmarks.problems import Cell, load, primal_objective, relative_suboptimality
 
 N_THREADS = 1
 WARM_UP_ROWS_PER_CLASS = 128
@@ -114,9 +113,11 @@ def time_to_target(
 
 
 def few_rows(X, y):
-    """Some rows of both classes, in the dtype and format of all of them."""
+    """Some rows of all classes, in the dtype and format of all of them."""
     chosen = np.sort(
-        np.concatenate([np.flatnonzero(y == label)[:WARM_UP_ROWS_PER_CLASS] for label in (-1, 1)])
+        np.concatenate(
+            [np.flatnonzero(y == label)[:WARM_UP_ROWS_PER_CLASS] for label in np.unique(y)]
+        )
     )
     return X[chosen], y[chosen]
 
@@ -146,7 +147,7 @@ def measure(cell: Cell, module: str, bound: float, target: float, limits: Limits
     except ImportError as error:
         report({"kind": "skipped", **where, "why": f"not installed: {error.name}"})
         return
-    data = load(cell.data, download=False)
+    data = load(cell.data)
     started = time.perf_counter()
     prepared = peer.prepare(data.X, data.y)
     prepare_s = time.perf_counter() - started

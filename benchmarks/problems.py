@@ -7,15 +7,17 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from widemargin import datasets
+
 
 @dataclass(frozen=True)
 class Cell:
-    """One two-class training problem that every peer can state.
+    """One training problem that every peer can state: two classes, or each against the rest.
 
     Attributes
     ----------
     data : str
-        Name of a two-class set in `widemargin.datasets`.
+        Name of a set that `load` knows.
     C : float
         Weight of the summed losses, as in scikit-learn.
     loss : {"hinge", "squared_hinge"}
@@ -56,15 +58,43 @@ GRIDS = {
         ),
         quick=(Cell("rcv1", 1), Cell("rcv1", 100)),
     ),
+    "tall": Grid(
+        cells=tuple(
+            Cell(data, C, loss)
+            for data in ("covtype_binary", "ijcnn1", "tall_random", "covtype")
+            for loss, costs in (("hinge", (0.01, 1, 100, 10_000)), ("squared_hinge", (1, 100)))
+            for C in costs
+        ),
+        quick=(Cell("ijcnn1", 1), Cell("tall_random", 100)),
+    ),
 }
 
 
-def primal_objective(cell: Cell, X, y, coef, intercept: float = 0.0) -> float:
-    """``1/2 |w|^2 (+ 1/2 b^2) + C sum_i loss_i``, in float64 whatever the peer computed in."""
-    w = np.asarray(coef, dtype=np.float64).ravel()
-    slack = np.maximum(0, 1 - np.asarray(y, dtype=np.float64) * (X @ w + intercept))
-    losses = slack if cell.loss == "hinge" else slack**2
-    return float(0.5 * (w @ w + intercept**2) + cell.C * losses.sum())
+def load(name: str) -> datasets.Dataset:
+    """A set of `widemargin.datasets`, from its folder; or tall_random, which is made here."""
+    if name != "tall_random":
+        return datasets.load(name, download=False)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300_000, 54), dtype=np.float32)
+    score = X @ rng.standard_normal(54) + 4.0 * rng.standard_normal(300_000)
+    return datasets.Dataset(name, X, np.where(score > 0, 1, -1), source="random")
+
+
+def primal_objective(cell: Cell, X, y, coef, intercept=0.0) -> float:
+    """``1/2 |w|^2 (+ 1/2 b^2) + C sum_i loss_i``, in float64 whatever the peer computed in.
+
+    Summed over classes where there are more than two: coef (k, d), intercept (k,).
+    """
+    classes = np.unique(y)
+    positives = classes[1:] if classes.size == 2 else classes
+    W = np.asarray(coef, dtype=np.float64).reshape(positives.size, -1)
+    b = np.broadcast_to(np.asarray(intercept, dtype=np.float64).ravel(), positives.size)
+    value = 0.0
+    for positive, w, offset in zip(positives, W, b, strict=True):
+        slack = np.maximum(0, 1 - np.where(y == positive, 1.0, -1.0) * (X @ w + offset))
+        losses = slack if cell.loss == "hinge" else slack**2
+        value += float(0.5 * (w @ w + offset**2) + cell.C * losses.sum())
+    return value
 
 
 def best_bound(records: list[dict]) -> float:

@@ -12,8 +12,8 @@ import warnings
 
 from benchmarks.measure import N_THREADS, json_lines_to_stdout
 from benchmarks.peers import RANDOM_SEED
-from benchmarks.problems import Cell, primal_objective
-from widemargin.datasets import DatasetMissing, load
+from benchmarks.problems import Cell, load, primal_objective
+from widemargin.datasets import DatasetMissing
 
 TOLERANCE = 1e-6
 
@@ -21,7 +21,7 @@ TOLERANCE = 1e-6
 def solve_tightly(cell: Cell, seconds: float) -> dict:
     """Record of a fit to `TOLERANCE`, or as close to it as `seconds` allow."""
     try:
-        data = load(cell.data, download=False)
+        data = load(cell.data)
     except DatasetMissing as missing:
         return {"kind": "skipped", "cell": cell.name, "why": str(missing)}
     from widemargin import LinearSVC  # a moment's wait that missing data need not take
@@ -38,11 +38,10 @@ def solve_tightly(cell: Cell, seconds: float) -> dict:
         n_jobs=N_THREADS,
         random_state=RANDOM_SEED,
     ).fit(data.X, data.y)
-    intercept = float(model.intercept_[0])
     return {
         "kind": "reference",
         "cell": cell.name,
-        "primal": primal_objective(cell, data.X, data.y, model.coef_, intercept),
+        "primal": primal_objective(cell, data.X, data.y, model.coef_, model.intercept_),
         "dual": float(model.certificate_.dual),
         "relative_gap": float(model.certificate_.relative_gap),
         "solver": model.solver_,

@@ -20,10 +20,13 @@ RANDOM_SEED = 0
 
 
 class Fit(NamedTuple):
-    """A fitted model: coefficients, intercept, and what the peer itself says of the fit."""
+    """A fitted model: coefficients, intercept, and what the peer itself says of the fit.
+
+    For more than two classes, one row of coefficients and one intercept each, in their order.
+    """
 
     coef: np.ndarray
-    intercept: float = 0.0
+    intercept: float | np.ndarray = 0.0
     notes: dict[str, Any] = {}  # noqa: RUF012 (read only)
 
 

@@ -32,8 +32,14 @@ def fit(prepared, cell, setting, n_threads):
     bias = 1 if cell.intercept == "penalized" else -1
     options = f"-s {_SOLVERS[cell.loss]} -c {cell.C} -e {setting['tol']} -B {bias} -q"
     model = train(prepared, options)
-    n_features = model.nr_feature
-    weights = np.ctypeslib.as_array(model.w, shape=(n_features + (bias > 0),)).copy()
-    # The weights score the label that the library lists first.
-    weights *= model.get_labels()[0]
-    return Fit(weights[:n_features], float(weights[-1]) if bias > 0 else 0.0)
+    labels = np.array(model.get_labels())
+    n_scores = 1 if labels.size == 2 else labels.size
+    n_columns = model.nr_feature + (bias > 0)
+    weights = np.ctypeslib.as_array(model.w, shape=(n_columns, n_scores)).T.copy()
+    if labels.size == 2:
+        # The weights score the label that the library lists first.
+        weights *= 1.0 if labels[0] > labels[1] else -1.0
+    else:
+        weights = weights[np.argsort(labels)]
+    intercept = weights[:, -1] if bias > 0 else 0.0
+    return Fit(weights[:, : model.nr_feature], intercept)

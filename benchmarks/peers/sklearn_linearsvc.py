@@ -37,5 +37,4 @@ def fit(prepared, cell, setting, n_threads):
         random_state=RANDOM_SEED,
         **setting,
     ).fit(X, y)
-    intercept = float(np.ravel(model.intercept_)[0])
-    return Fit(model.coef_, intercept, {"n_iter": int(model.n_iter_)})
+    return Fit(model.coef_, np.ravel(model.intercept_), {"n_iter": int(np.max(model.n_iter_))})

@@ -5,6 +5,7 @@ bounds the change of the coefficients, which a small regularizer scales, so the 
 the limit on sweeps and keeps the tolerance out of the way.
 """
 
+import numpy as np
 from snapml import SupportVectorMachine
 
 from . import RANDOM_SEED, Fit, iteration_ladder
@@ -34,5 +35,5 @@ def fit(prepared, cell, setting, n_threads):
         random_state=RANDOM_SEED,
         **setting,
     ).fit(X, y)
-    intercept = float(model.intercept_[0]) if cell.intercept == "penalized" else 0.0
-    return Fit(model.coef_, intercept, {"n_iter": int(model.n_iter_)})
+    intercept = np.ravel(model.intercept_) if cell.intercept == "penalized" else 0.0
+    return Fit(model.coef_, intercept, {"n_iter": int(np.max(model.n_iter_))})

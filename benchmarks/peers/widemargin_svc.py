@@ -19,7 +19,7 @@ def settings():
 
 def warm_up_settings():
     # On a few rows "auto" may choose another solver than on all of them.
-    return [{"tol": 1e-3, "solver": solver} for solver in ("auto", "dcd", "acf")]
+    return [{"tol": 1e-3, "solver": solver} for solver in ("auto", "dcd", "acf", "newton")]
 
 
 def fit(prepared, cell, setting, n_threads):
@@ -38,4 +38,4 @@ def fit(prepared, cell, setting, n_threads):
         "relative_gap": float(model.certificate_.relative_gap),
         "dual": float(model.certificate_.dual),
     }
-    return Fit(model.coef_, float(model.intercept_[0]), notes)
+    return Fit(model.coef_, model.intercept_, notes)

@@ -14,18 +14,22 @@ if TYPE_CHECKING:
     from widemargin.estimators.certify import certify
     from widemargin.estimators.linear_ranker import LinearRanker
     from widemargin.estimators.linear_svc import LinearSVC
+    from widemargin.estimators.linear_svc_cv import LinearSVCCV
     from widemargin.estimators.ordinal_svc import OrdinalSVC
+    from widemargin.estimators.path import svm_path
     from widemargin.model_io import load_model, save_model
 
 __all__ = [
     "Certificate",
     "LinearRanker",
     "LinearSVC",
+    "LinearSVCCV",
     "OrdinalSVC",
     "certify",
     "load_model",
     "open_rows",
     "save_model",
+    "svm_path",
 ]
 
 # Imported on first use: a process that only asks for the version should not load Numba.
@@ -33,11 +37,13 @@ _HOMES = {
     "Certificate": "widemargin.certificate",
     "LinearRanker": "widemargin.estimators.linear_ranker",
     "LinearSVC": "widemargin.estimators.linear_svc",
+    "LinearSVCCV": "widemargin.estimators.linear_svc_cv",
     "OrdinalSVC": "widemargin.estimators.ordinal_svc",
     "certify": "widemargin.estimators.certify",
     "load_model": "widemargin.model_io",
     "open_rows": "widemargin.data.disk",
     "save_model": "widemargin.model_io",
+    "svm_path": "widemargin.estimators.path",
 }
 
 

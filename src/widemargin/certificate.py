@@ -23,6 +23,8 @@ from widemargin.data.products import products
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import MarginRisk, RowRisk
 
+# A gap that is a smaller part of its values than this may as well be none: both were rounded.
+_ROUNDING = 1e-12
 # Rows that are summed over together, where there may be too many for memory.
 _ROWS_AT_ONCE = 1 << 18
 
@@ -78,7 +80,7 @@ class Certificate:
         if not self.dual > 0.0:
             return "with no useful bound on its distance to the optimum"
         excess = max(self.gap, 0.0) / self.dual
-        if excess == 0.0:
+        if excess <= _ROUNDING:
             return "proved optimal"
         if excess > 1.0:
             return f"proved at most {self.primal / self.dual:,.1f} times the optimum"

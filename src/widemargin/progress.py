@@ -1,4 +1,4 @@
-"""What `verbose=1` shows: one live line on a terminal, now and then a plain line in a log."""
+"""What `verbose=1` shows: a live line on a terminal, now and then a plain line in a log."""
 
 import sys
 import threading
@@ -6,6 +6,68 @@ import time
 
 # A log file gets a line when this many seconds have passed, and one at the end.
 _SECONDS_BETWEEN_LOG_LINES = 10.0
+
+
+def _console():
+    from rich.console import Console
+
+    # Asked of the stream itself: FORCE_COLOR and the like would have rich take a log file
+    # for a terminal.
+    on_terminal = sys.stderr is not None and sys.stderr.isatty()
+    return Console(stderr=True, highlight=False, force_terminal=on_terminal)
+
+
+class ProgressBar:
+    """Shows on stderr how much of something has been done.
+
+    Parameters
+    ----------
+    total : int
+    what : str
+        What is counted, in the plural.
+    """
+
+    def __init__(self, total: int, what: str):
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self.console = _console()
+        self.total, self.done, self.what = total, 0, what
+        self.started = self.last_line = time.perf_counter()
+        self.bar = Progress(
+            TextColumn("widemargin"),
+            BarColumn(),
+            TextColumn(f"{{task.completed}} of {{task.total}} {what}"),
+            TimeRemainingColumn(),
+            TextColumn("{task.description}"),
+            console=self.console,
+            transient=True,
+            disable=not self.console.is_terminal,
+        )
+        self.task = self.bar.add_task("", total=total)
+
+    def __enter__(self):
+        self.bar.start()
+        return self
+
+    def __exit__(self, *exception):
+        self.bar.stop()
+        taken = time.perf_counter() - self.started
+        self.console.print(
+            f"widemargin  {taken:.2f} s  {self.done} of {self.total} {self.what}", soft_wrap=True
+        )
+
+    def advance(self, count: int, news: str) -> None:
+        """Say that `count` more are done, and what the last of them has brought."""
+        self.done += count
+        self.bar.update(self.task, advance=count, description=news)
+        now = time.perf_counter()
+        if not self.console.is_terminal and now - self.last_line > _SECONDS_BETWEEN_LOG_LINES:
+            self.last_line = now
+            self.console.print(
+                f"widemargin  {now - self.started:.1f} s  {self.done} of {self.total} "
+                f"{self.what}  {news}",
+                soft_wrap=True,
+            )
 
 
 class ProgressLine:
@@ -20,12 +82,7 @@ class ProgressLine:
     """
 
     def __init__(self, n_problems: int, tol: float):
-        from rich.console import Console
-
-        # Asked of the stream itself: FORCE_COLOR and the like would have rich take a log file
-        # for a terminal.
-        on_terminal = sys.stderr is not None and sys.stderr.isatty()
-        self.console = Console(stderr=True, highlight=False, force_terminal=on_terminal)
+        self.console = _console()
         self.n_problems, self.tol = n_problems, tol
         self.lock = threading.Lock()  # classes may be trained in several threads
         self.solved = 0

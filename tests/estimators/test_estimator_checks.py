@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import (
     parametrize_with_checks,
 )
 
-from widemargin import LinearRanker, LinearSVC, OrdinalSVC
+from widemargin import LinearRanker, LinearSVC, LinearSVCCV, OrdinalSVC
 
 # These two ask that decision functions of two fits (rows weighted, rows repeated) agree to
 # seven digits. The default tol certifies the *objective* to 1e-3, so two fits agree that far
@@ -26,6 +26,13 @@ _FRACTIONS_HAVE_AN_ORDER = {
     "check_classifiers_regression_target": "labels such as half stars are fractions",
 }
 
+# It asks that the most probable class is the predicted one. A prediction goes by the score, as
+# in scikit-learn's SVC; the sigmoid is even where held-out rows of both sides are as frequent,
+# which need not be at a score of zero.
+_PROBABILITIES_ARE_CALIBRATED = {
+    "check_classifiers_train": "a probability of one half need not belong to a score of zero",
+}
+
 
 @parametrize_with_checks(
     [
@@ -34,6 +41,10 @@ _FRACTIONS_HAVE_AN_ORDER = {
         LinearSVC(loss="hinge", solver="ocas"),
         LinearSVC(multi_class="crammer_singer"),
         LinearSVC(multi_class="crammer_singer", solver="ocas", penalized_intercept=True),
+        LinearSVC(probability=True),
+        LinearSVCCV(Cs=[0.01, 0.1, 1]),
+        LinearSVCCV(Cs=[0.1, 0.01], loss="hinge", scoring="f1_macro"),
+        LinearSVCCV(Cs=[0.01], probability=True, penalized_intercept=True),
         LinearRanker(),
         LinearRanker(solver="cpa", normalization="queries"),
         OrdinalSVC(),
@@ -42,6 +53,7 @@ _FRACTIONS_HAVE_AN_ORDER = {
         # Cutting planes weigh and repeat rows by the same arithmetic, but for ordering them.
         ({} if e.solver == "ocas" else _NEED_A_SMALLER_TOL)
         | (_FRACTIONS_HAVE_AN_ORDER if isinstance(e, OrdinalSVC) else {})
+        | (_PROBABILITIES_ARE_CALIBRATED if getattr(e, "probability", False) else {})
     ),
 )
 def test_scikit_learn_conformance(estimator, check):
@@ -92,3 +104,22 @@ def test_weights_equal_repetition_at_the_optimum(
 @pytest.mark.parametrize("estimator", [LinearRanker(tol=1e-13), OrdinalSVC(tol=1e-13)])
 def test_weights_equal_repetition_in_an_order(check, estimator):
     check(type(estimator).__name__, estimator)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        check_sample_weight_equivalence_on_dense_data,
+        check_sample_weight_equivalence_on_sparse_data,
+    ],
+)
+def test_weights_equal_repetition_in_the_choice_of_a_cost(check, monkeypatch):
+    """As above, with the same folds of weighted and of repeated rows, which scikit-learn makes."""
+    monkeypatch.setattr(
+        estimator_checks,
+        "assert_allclose_dense_sparse",
+        partial(estimator_checks.assert_allclose_dense_sparse, rtol=0.0, atol=1e-6),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        check("LinearSVCCV", LinearSVCCV(Cs=[0.01, 0.1], tol=1e-15, max_iter=2000))

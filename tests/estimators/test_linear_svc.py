@@ -141,11 +141,13 @@ def test_certify_refuses_other_data():
 def test_threads_and_seeds(sparse):
     X, y = load_digits(return_X_y=True)
     X = sp.csr_matrix(X / 16) if sparse else X / 16
-    models = [LinearSVC(n_jobs=n_jobs, random_state=3).fit(X, y) for n_jobs in (1, 2, 2)]
+    models = [
+        LinearSVC(solver="acf", n_jobs=n_jobs, random_state=3).fit(X, y) for n_jobs in (1, 2, 2)
+    ]
     for model in models[1:]:  # classes have their own seeds, whoever trains them
         np.testing.assert_array_equal(model.coef_, models[0].coef_)
         np.testing.assert_array_equal(model.intercept_, models[0].intercept_)
-    other = LinearSVC(random_state=4).fit(X, y)
+    other = LinearSVC(solver="acf", random_state=4).fit(X, y)
     assert not np.array_equal(other.coef_, models[0].coef_)
 
 
@@ -172,11 +174,13 @@ def test_to_sklearn_predicts_the_same():
         np.testing.assert_allclose(twin.decision_function(X / 16), model.decision_function(X / 16))
 
 
-def test_auto_takes_the_uniform_schedule_only_where_costs_are_small():
+def test_auto_takes_newton_for_few_features_and_the_uniform_schedule_for_small_costs():
     X, y = two_classes("breast cancer")
-    assert LinearSVC(C=1e-3).fit(X, y).solver_ == "dcd"
-    assert LinearSVC(C=1.0).fit(X, y).solver_ == "acf"
+    assert LinearSVC(C=1.0).fit(X, y).solver_ == "newton"
     assert LinearSVC(C=1.0, solver="dcd").fit(X, y).solver_ == "dcd"
+    wide = sp.random(X.shape[0], 2000, density=0.01, format="csr", random_state=0)
+    assert LinearSVC(C=1e-3).fit(wide, y).solver_ == "dcd"
+    assert LinearSVC(C=100.0).fit(wide, y).solver_ == "acf"
 
 
 def test_data_far_from_the_origin_is_no_harder():

@@ -259,7 +259,7 @@ def test_memory_stays_within_the_budget(solver, tmp_path):
     """The interpreter and what it has loaded are not counted; the budget is for all else."""
     rng = np.random.default_rng(0)
     n, d, entries = 5_000, 10_000, 100
-    for name, times in (("few", 1), ("many", 24)):
+    for name, times in (("few", 1), ("many", 30)):
         with ShardWriter(tmp_path / name) as writer:
             for _ in range(times):
                 indices = np.sort(rng.integers(0, d // entries, (n, entries))) + np.arange(
@@ -269,9 +269,9 @@ def test_memory_stays_within_the_budget(solver, tmp_path):
                 starts = np.arange(0, n * entries + 1, entries)
                 X = sp.csr_matrix((values, indices.ravel(), starts), shape=(n, d))
                 writer.add(X, np.where(rng.random(n) < 0.5, -1, 1))
-    budget = 45_000_000
+    budget = 60_000_000
     assert open_rows(tmp_path / "many").nbytes > 1.9 * budget
     command = [sys.executable, "-W", "ignore", "-c", MEASURED, str(tmp_path), solver, str(budget)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     rise = int(done.stdout)
-    assert 0.3 * budget < rise < budget + (32 << 20)  # the slack is the allocators'
+    assert 0.3 * budget < rise < budget + (16 << 20)  # the slack is the allocators'

@@ -1,4 +1,4 @@
-"""The command line: `widemargin train`, `predict`, `evaluate`, `certify`, `convert`, `demo`.
+"""The command line: `widemargin train`, `tune`, `predict`, `evaluate`, `certify`, ...
 
 Commands import what they work with when they run, not before: NumPy, scikit-learn and compiled
 kernels take longer to load than a person waits for `--help`.
@@ -12,6 +12,7 @@ import typer
 from widemargin.cli import options, output
 from widemargin.cli.errors import (
     BadInput,
+    ClassifyCommand,
     CommandGroup,
     check_output,
     complain,
@@ -42,6 +43,7 @@ def widemargin(context: typer.Context, version: options.Version = False) -> None
     Examples:
       widemargin demo
       widemargin train train.svm -C 1 --out model.wm
+      widemargin tune train.svm --out model.wm
       widemargin evaluate model.wm test.svm
       widemargin train queries.txt --task rank --out ranker.wm
     """
@@ -70,6 +72,7 @@ def train(
     class_weight: options.ClassWeight = None,
     n_jobs: options.NJobs = None,
     seed: options.Seed = 0,
+    probability: options.Probability = False,
     liblinear: options.Liblinear = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
@@ -99,8 +102,7 @@ def train(
       widemargin train shards/ --memory-budget 512MB --out model.wm
     """
     options.check_task(context, task, solver)
-    if no_intercept and penalized_intercept:
-        raise BadInput("--no-intercept and --penalized-intercept contradict each other")
+    options.check_intercept(no_intercept, penalized_intercept)
     check_output(out, data)
     check_output(liblinear, data, out)
 
@@ -135,6 +137,7 @@ def train(
             "penalized_intercept": penalized_intercept,
             "class_weight": class_weight and class_weight.value,
             "random_state": seed,
+            "probability": probability,
             "memory_budget": memory_budget,
             "checkpoint": checkpoint,
         },
@@ -162,12 +165,114 @@ def train(
         output.print_lines(training.in_words(report, model, rows) | {"saved": saved})
 
 
+@app.command(cls=ClassifyCommand)
+def tune(
+    context: typer.Context,
+    data: options.Data,
+    Cs: options.Costs = "20",
+    folds: options.Folds = 5,
+    scoring: options.Scoring = "accuracy",
+    out: options.BestOut = None,
+    plot: options.Plot = None,
+    loss: options.Loss = options.LossName.squared_hinge,
+    multi_class: options.MultiClass = options.MultiClassName.ovr,
+    solver: options.Solver = options.SolverName.auto,
+    tol: options.Tol = 1e-3,
+    max_iter: options.MaxIter = 10_000,
+    max_time: options.AllTime = None,
+    memory_budget: options.MemoryBudget = None,
+    no_intercept: options.NoIntercept = False,
+    penalized_intercept: options.PenalizedIntercept = False,
+    class_weight: options.ClassWeight = None,
+    n_jobs: options.NJobs = None,
+    seed: options.Seed = 0,
+    probability: options.Probability = False,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Choose C for a classifier by cross-validation.
+
+    Trains on all folds but one and scores on that one, for every fold and every C. Prints the
+    mean score for each C with its standard deviation over the folds, and the worst of their
+    certified gaps. The best C is then trained on all rows, and written with --out.
+
+    After Ctrl-C, the best of what was tried is kept.
+
+    \b
+    Examples:
+      widemargin tune train.svm
+      widemargin tune train.svm --Cs 0.1,1,10 --scoring f1 --out model.wm
+      widemargin tune clicks --scoring roc_auc --folds 3 --plot curve.png
+    """
+    options.check_intercept(no_intercept, penalized_intercept)
+    check_output(out, data)
+    check_output(plot, data, out)
+
+    from widemargin.cli import plotting, training, tuning
+    from widemargin.cli.inputs import read_data
+    from widemargin.model_io import save_model
+
+    if plot is not None:
+        plotting.check(plot)  # now rather than after the training
+    tuning.check_scoring(scoring)
+    started = time.perf_counter()
+    rows = read_data(data)
+    read_seconds = time.perf_counter() - started
+    with reading(data):
+        training.check_data(options.TaskName.classify, rows)
+
+    model = tuning.make_model(
+        rows,
+        folds,
+        Cs=Cs,
+        scoring=scoring,
+        loss=loss.value,
+        multi_class=multi_class.value,
+        solver=solver.value,
+        tol=tol,
+        max_iter=max_iter,
+        max_time=max_time,
+        memory_budget=memory_budget,
+        fit_intercept=not no_intercept,
+        penalized_intercept=penalized_intercept,
+        class_weight=class_weight and class_weight.value,
+        n_jobs=n_jobs,
+        random_state=seed,
+        probability=probability,
+        verbose=0 if quiet or json else 1,
+    )
+    started = time.perf_counter()
+    with reading(data):
+        training.fit(model, rows, groups=rows.qid)
+    fit_seconds = time.perf_counter() - started
+
+    if out is not None:
+        with naming(out):
+            save_model(model, out)
+    if plot is not None:
+        with naming(plot):
+            plotting.draw(model, plot)
+
+    for doubt in tuning.doubts(model):
+        complain(f"warning: {doubt}")
+    seconds = {"read_seconds": read_seconds, "fit_seconds": fit_seconds}
+    report = tuning.report(model, rows) | seconds
+    report["train_command"] = tuning.train_command(context, model, out)
+    if json:
+        output.print_json({"data": data, **report, "model": out, "plot": plot})
+    elif not quiet:
+        tuning.show(model)
+        saved = " and ".join(filter(None, [out, plot]))
+        output.print_lines(tuning.in_words(report, model) | ({"saved": saved} if saved else {}))
+
+
 @app.command()
 def predict(
     model: options.Model,
     data: options.Data,
     out: options.PredictionsOut = None,
     scores: options.Scores = False,
+    probability: options.Probabilities = False,
     json: options.Json = False,
 ) -> None:
     """Predict the label or the score of every row, one per line.
@@ -179,7 +284,8 @@ def predict(
     ranks. Others predict labels, and with --scores each line is the label, a tab, and the score
     behind it. For two classes it is positive for the larger label; for more classes there is
     one for each, in increasing order of the labels, and the largest decides; for ordinal labels
-    it rises with them.
+    it rises with them. With --probability it is the probability of each class, in that order,
+    for models trained with --probability.
 
     \b
     Examples:
@@ -197,6 +303,10 @@ def predict(
     ranks = isinstance(predictor, LinearRanker)
     if ranks and scores:
         raise BadInput(f"--scores: {model} ranks, and predicts scores without being told")
+    if probability and scores:
+        raise BadInput("--probability and --scores: one of them at a time")
+    if probability and not hasattr(predictor, "predict_proba"):
+        raise BadInput(f"--probability: {model} was trained without --probability")
     X = read_data(data, n_features=predictor.n_features_in_, labelled=False).X
     results = {}
     with reading(data):  # rows on disk are read only now
@@ -204,6 +314,8 @@ def predict(
             results["labels"] = whole_labels(predictor.predict(X)).tolist()
         if ranks or scores:
             results["scores"] = scores_of(predictor, X).tolist()
+        if probability:
+            results["probabilities"] = predictor.predict_proba(X).tolist()
     text = output.columns_as_text(*results.values())
     if out is not None:
         with naming(out), atomic_write(out) as file:
@@ -309,12 +421,12 @@ def certify(model: options.Model, data: options.Data, json: options.Json = False
             }
         )
         return
+    share = output.percent(max(0.0, certificate.relative_gap))  # rounded, it may be below
     output.print_lines(
         {
             "primal": f"{certificate.primal:.10g}",
             "dual": f"{certificate.dual:.10g}",
-            "gap": f"{certificate.gap:.3g} ({output.percent(certificate.relative_gap)} "
-            "of the primal value)",
+            "gap": f"{max(0.0, certificate.gap):.3g} ({share} of the primal value)",
             "result": str(certificate),
         }
     )

@@ -45,6 +45,18 @@ class CommandGroup(typer.core.TyperGroup):
         sys.exit(code if isinstance(code, int) else 0)
 
 
+class ClassifyCommand(typer.core.TyperCommand):
+    """A command that knows no other task: its options need not say which one they are for."""
+
+    def __init__(self, *args, **settings):
+        super().__init__(*args, **settings)
+        for option in self.params:
+            words = getattr(option, "help", None) or ""
+            if words.startswith("classify"):
+                words = words.removeprefix("classify: ").removeprefix("classify, ")
+                option.help = words[0].upper() + words[1:]
+
+
 def complain(message: str, hint: str = "") -> None:
     """Print one line on stderr, whatever line breaks the message came with."""
     line = " ".join(f"{message} {hint}".split())

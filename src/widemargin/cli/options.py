@@ -2,7 +2,7 @@
 
 import math
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -31,6 +31,7 @@ class SolverName(StrEnum):
     auto = "auto"
     dcd = "dcd"
     acf = "acf"
+    newton = "newton"
     cpa = "cpa"
     ocas = "ocas"
     gca = "gca"
@@ -41,8 +42,10 @@ class SolverName(StrEnum):
     sbm = "sbm"
 
 
-# These visit row after row; the tasks whose loss is over pairs of rows need cutting planes.
+# These visit row after row.
 COORDINATE_SOLVERS = tuple(SolverName(name) for name in ("dcd", "acf", "stream", "bm", "sbm"))
+# The tasks whose loss is over pairs of rows need cutting planes.
+_CLASSIFY_SOLVERS = (*COORDINATE_SOLVERS, SolverName.newton)
 
 
 class MultiClassName(StrEnum):
@@ -71,6 +74,26 @@ def _positive(value: float | None) -> float | None:
     return value
 
 
+def _costs(text: str) -> "int | list[float]":
+    """Parse a whole number, of costs, or a list of costs."""
+    try:
+        if text.strip().isdigit():
+            count = int(text)
+            if count == 0:
+                raise typer.BadParameter("0 values of C leave none to choose from.")
+            return count
+        values = [float(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        values = []
+    if not values:
+        raise typer.BadParameter(
+            f"{text!r} is neither a whole number nor a list of numbers such as 0.1,1,10."
+        )
+    for value in values:
+        _positive(value)
+    return values
+
+
 def _not_zero(value: int | None) -> int | None:
     if value == 0:
         raise typer.BadParameter("0 threads cannot train; -1 means one per core.")
@@ -95,21 +118,32 @@ _ONLY_FOR = {
     "seed": TaskName.classify,
     "memory_budget": TaskName.classify,
     "checkpoint": TaskName.classify,
+    "probability": TaskName.classify,
     "liblinear": TaskName.classify,
     "normalization": TaskName.rank,
 }
+
+
+def given(context: typer.Context, name: str) -> bool:
+    """Whether an option was given, rather than left at its default."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
 
 
 def check_task(context: typer.Context, task: TaskName, solver: SolverName) -> None:
     """Refuse options that were given but mean nothing to the task."""
     spelled = {option.name: option.opts[0] for option in context.command.params}
     for name, only_task in _ONLY_FOR.items():
-        source = context.get_parameter_source(name)
-        given = source is not None and source.name != "DEFAULT"
-        if given and task is not only_task:
+        if given(context, name) and task is not only_task:
             raise _wrong_task(spelled[name], only_task, task)
-    if solver in COORDINATE_SOLVERS and task is not TaskName.classify:
+    if solver in _CLASSIFY_SOLVERS and task is not TaskName.classify:
         raise _wrong_task(f"--solver {solver.value}", TaskName.classify, task)
+
+
+def check_intercept(no_intercept: bool, penalized_intercept: bool) -> None:
+    """Refuse an intercept that is to be there and not to be there."""
+    if no_intercept and penalized_intercept:
+        raise BadInput("--no-intercept and --penalized-intercept contradict each other")
 
 
 def _wrong_task(option: str, only_task: TaskName, task: TaskName) -> BadInput:
@@ -178,8 +212,8 @@ Normalization = Annotated[
 Solver = Annotated[
     SolverName,
     typer.Option(
-        help="auto chooses by the data, the task and C; dcd, acf, stream, bm and sbm are for "
-        "classify only, the last three for rows on disk."
+        help="auto chooses by the data, the task and C; dcd, acf, newton, stream, bm and sbm are "
+        "for classify only, the last three for rows on disk."
     ),
 ]
 Tol = Annotated[
@@ -247,11 +281,60 @@ Seed = Annotated[
         help="classify: the same seed and data give the same model; other tasks need no seed.",
     ),
 ]
+Probability = Annotated[
+    bool,
+    typer.Option(
+        "--probability",
+        help="classify: also calibrate scores, on held-out rows, for predict --probability.",
+    ),
+]
 Liblinear = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="classify: also write the model as LIBLINEAR's text."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but warnings and errors.")]
+
+# Of `tune`.
+Costs = Annotated[
+    Any,  # int or list[float]
+    typer.Option(
+        "--Cs",
+        parser=_costs,
+        metavar="N or LIST",
+        help="Values of C to try: how many from 0.001 to 1000, or a list such as 0.1,1,10.",
+    ),
+]
+Folds = Annotated[
+    int,
+    typer.Option(
+        min=2,
+        metavar="N",
+        help="Parts of the rows, of which one at a time is held out; rows of one group (qid) "
+        "stay together.",
+    ),
+]
+Scoring = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="What to make large: a scorer of scikit-learn's, such as accuracy, "
+        "balanced_accuracy, f1, f1_macro, roc_auc or average_precision.",
+    ),
+]
+BestOut = Annotated[
+    str | None,
+    typer.Option("--out", metavar="MODEL", help="Where to write the model of the best C."),
+]
+Plot = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Draw the curve: a .png, .svg or .pdf file."),
+]
+AllTime = Annotated[
+    float | None,
+    typer.Option(
+        "--max-time", callback=_positive, metavar="SECONDS", help="Stop all trainings in time."
+    ),
+]
 
 # Of `convert`.
 Source = Annotated[
@@ -276,3 +359,7 @@ PredictionsOut = Annotated[
     typer.Option("--out", metavar="FILE", help="Write to a file instead of standard output."),
 ]
 Scores = Annotated[bool, typer.Option("--scores", help="Write the scores behind each label too.")]
+Probabilities = Annotated[
+    bool,
+    typer.Option("--probability", help="Write the probability of each class behind each label."),
+]

@@ -49,7 +49,7 @@ def make_model(task: TaskName, shared: dict, classify: dict, rank: dict):
     return LinearRanker(**shared, **rank)
 
 
-def fit(model, data: Data) -> None:
+def fit(model, data: Data, **more) -> None:
     """Fit, with warnings as one line each; `early_stop` words the one about stopping early."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -57,7 +57,7 @@ def fit(model, data: Data) -> None:
         if isinstance(model, LinearRanker):
             model.fit(data.X, data.y, qid=data.qid, sample_weight=data.weight)
         else:
-            model.fit(data.X, data.y, sample_weight=data.weight)
+            model.fit(data.X, data.y, sample_weight=data.weight, **more)
 
 
 def early_stop(model) -> str:

@@ -3,6 +3,7 @@
 from functools import cached_property
 
 import numpy as np
+from scipy.linalg.blas import dsyrk
 
 from widemargin import threads
 from widemargin.kernels import rows as kernels
@@ -10,6 +11,12 @@ from widemargin.kernels import rows as kernels
 # Entries one kernel call may touch: about a twentieth of a second, so that Python gets to
 # look at the clock and at Ctrl-C in between.
 ENTRIES_PER_CALL = 1 << 24
+# Numbers that a piece of rows has, scaled and in double precision, on its way into a Gram
+# matrix: it stays in cache.
+_MOMENTS_PIECE = 1 << 17
+# CSR rows go there as dense copies where more than this share of their entries is stored: pairs
+# at scattered places cost some fifteen times as much as those of a dense product.
+_DENSE_ENOUGH = 0.25
 
 
 class RowsInMemory:
@@ -50,6 +57,58 @@ class RowsInMemory:
         parts = threads.run(share, threads.shares(self.n_rows, self.n_entries))
         W = sum(parts[1:], start=parts[0])
         return np.ascontiguousarray(W.T) if self.transposes else W
+
+    def moments(self, index, weight, center):
+        """Return sums over some rows, less `center`, in float64: of their squares and their own.
+
+        Parameters
+        ----------
+        index : ndarray of shape (m,)
+            Which rows, in increasing order; at least one.
+        weight : ndarray of shape (m,)
+        center : ndarray of shape (d,)
+
+        Returns
+        -------
+        second : ndarray of shape (d, d)
+            sum_j weight_j (x - center)(x - center)^T, its lower triangle only.
+        first : ndarray of shape (d,)
+            sum_j weight_j (x - center).
+        """
+
+        def share(begin, end):
+            return self._moments(index[begin:end], weight[begin:end], center)
+
+        per_row = self.n_entries // max(1, self.n_rows)
+        shares = threads.shares(index.size, index.size * per_row * per_row)
+        parts = threads.run(share, shares)
+        second, first = parts[0]
+        for other in parts[1:]:
+            second += other[0]
+            first += other[1]
+        return second, first
+
+    def _dense_moments(self, index, weight, center):
+        """As `moments`, by products of dense pieces that stay in cache."""
+        d = self.n_features
+        second, first = np.zeros((d, d), order="F"), np.zeros(d)
+        step = max(32, _MOMENTS_PIECE // max(1, d))
+        room = np.empty((min(step, index.size), d))
+        for begin in range(0, index.size, step):
+            part = slice(begin, begin + step)
+            root = np.sqrt(weight[part])
+            piece = room[: root.size]
+            self._copy_scaled(index[part], root, center, piece)
+            first += root @ piece
+            second = dsyrk(1.0, piece.T, beta=1.0, c=second, lower=1, overwrite_c=1)
+        return second, first
+
+    def combine_squares(self, g):
+        """Return sum_i g_i x_i^2, feature by feature, in float64, (d,)."""
+        total = np.zeros(self.n_features)
+        for begin, end in self.ranges(0, self.n_rows):
+            kernels.combine_squares(self.arrays, g, begin, end, total)
+        return total
 
     def squared_norms(self):
         return self._squared_norms
@@ -95,6 +154,11 @@ class DenseRows(RowsInMemory):
     def take(self, index):
         return DenseRows(self.matrix[index])
 
+    def _copy_scaled(self, index, factor, center, out):
+        kernels.copy_scaled(self.matrix, index, factor, center, out)
+
+    _moments = RowsInMemory._dense_moments
+
 
 class CsrRows(RowsInMemory):
     """A SciPy sparse matrix in canonical CSR form, float32 or float64."""
@@ -117,6 +181,26 @@ class CsrRows(RowsInMemory):
 
     def take(self, index):
         return CsrRows(self.matrix[index])
+
+    def _copy_scaled(self, index, factor, center, out):
+        kernels.copy_scaled_csr(self.arrays, index, factor, center, out)
+
+    def _moments(self, index, weight, center):
+        d = self.n_features
+        if self.n_entries > _DENSE_ENOUGH * self.n_rows * d:
+            return self._dense_moments(index, weight, center)
+        second, first = np.zeros((d, d), order="F"), np.zeros(d)
+        kernels.add_gram_csr(self.arrays, index, weight, second.T)
+        spread = np.zeros(self.n_rows)
+        spread[index] = weight
+        for low, high in self.ranges(index[0], index[-1] + 1):
+            kernels.combine(self.arrays, spread, low, high, first)
+        if center.any():
+            first -= 0.5 * weight.sum() * center
+            cross = np.outer(first, center)
+            second -= cross + cross.T
+            first -= 0.5 * weight.sum() * center
+        return second, first
 
 
 def _unsigned(integers):

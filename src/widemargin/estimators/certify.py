@@ -19,7 +19,7 @@ def certify(model, X, y, sample_weight=None, qid=None) -> Certificate:
 
     Parameters
     ----------
-    model : fitted LinearSVC, LinearRanker or OrdinalSVC
+    model : fitted LinearSVC, LinearSVCCV, LinearRanker or OrdinalSVC
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
     y : array-like of shape (n_samples,)
     sample_weight : array-like of shape (n_samples,), default=None
@@ -32,6 +32,7 @@ def certify(model, X, y, sample_weight=None, qid=None) -> Certificate:
         With one part per problem where several were solved: one class against the rest.
     """
     check_is_fitted(model)
+    model = getattr(model, "best_estimator_", model)
     X = check_matrix(model, X, reset=False)
     y = column_or_1d(y)
     check_same_length(X, y)

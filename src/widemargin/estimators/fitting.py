@@ -43,7 +43,8 @@ class Fit:
         self.solver, self.seeds, self.data = solver, seeds, data
         n_jobs = effective_n_jobs(estimator.n_jobs)
         # Rows on disk are read for one problem at a time: memory is meant for one.
-        self.n_threads = 1 if solver in auto.OUT_OF_CORE else min(n_jobs, len(problems))
+        alone = solver in auto.OUT_OF_CORE or auto.shares_passes(solver)
+        self.n_threads = 1 if alone else min(n_jobs, len(problems))
         self.n_row_threads = n_jobs // self.n_threads if auto.splits_rows(self.solver) else 1
         self.interruption = Interruption()
         self.states: list = [None] * len(problems)
@@ -63,7 +64,9 @@ class Fit:
             if estimator.verbose:
                 self.line = stack.enter_context(ProgressLine(count, estimator.tol))
             stack.enter_context(self.interruption.watching())
-            if self.n_threads == 1:
+            if auto.shares_passes(self.solver):
+                self._solve_together()
+            elif self.n_threads == 1:
                 for index in range(count):
                     self._solve(index)
             else:
@@ -80,7 +83,41 @@ class Fit:
         )
 
     def _solve(self, index):
-        problem = self.problems[index]
+        problem, monitor, levels = self._begin(index, self._share_of_time())
+        start = self.starts[index] or State.zero(problem)
+        checkpoint = self._checkpoint(index, problem)
+        if checkpoint is not None:
+            start = checkpoint.load() or start
+            monitor.save = checkpoint.save
+        budget = check_bytes("memory_budget", getattr(self.estimator, "memory_budget", None))
+        seed = int(self.seeds[index])
+        solver = auto.make(self.solver, problem.risk, seed, budget or auto.DEFAULT_BUDGET)
+        with threads.lent(self.n_row_threads):
+            self.states[index] = solver.solve(problem, start, monitor)
+        if checkpoint is not None:
+            checkpoint.save(self.states[index])
+            self.checkpoints.append(checkpoint)
+        self.unsolved -= 1
+        if levels is not None:
+            levels.end(self.states[index])
+
+    def _solve_together(self):
+        """Solve all problems at once, by a solver whose passes serve several."""
+        begun = [self._begin(j, self.estimator.max_time) for j in range(len(self.problems))]
+        starts = [
+            start or State.zero(problem)
+            for start, (problem, _, _) in zip(self.starts, begun, strict=True)
+        ]
+        problems = [problem for problem, _, _ in begun]
+        solver = auto.make(self.solver, problems[0].risk, int(self.seeds[0]))
+        with threads.lent(self.n_row_threads):
+            self.states = solver.solve_together(problems, starts, self.monitors)
+        for state, (_, _, levels) in zip(self.states, begun, strict=True):
+            if levels is not None:
+                levels.end(state)
+
+    def _begin(self, index, max_time):
+        """Return a problem, its monitor, and who tells callbacks of it, or None."""
         levels = None
         if hasattr(self.estimator, "_skl_callbacks"):
             context = self.context.subcontext(
@@ -98,28 +135,13 @@ class Fit:
         self.monitors[index] = monitor = Monitor(
             tol=self.estimator.tol,
             max_iter=self.estimator.max_iter,
-            max_time=self._share_of_time(),
+            max_time=max_time,
             interruption=self.interruption,
             on_check=on_check,
             problem=index,
             started=self.started,
         )
-        start = self.starts[index] or State.zero(problem)
-        checkpoint = self._checkpoint(index, problem)
-        if checkpoint is not None:
-            start = checkpoint.load() or start
-            monitor.save = checkpoint.save
-        budget = check_bytes("memory_budget", getattr(self.estimator, "memory_budget", None))
-        seed = int(self.seeds[index])
-        solver = auto.make(self.solver, problem.risk, seed, budget or auto.DEFAULT_BUDGET)
-        with threads.lent(self.n_row_threads):
-            self.states[index] = solver.solve(problem, start, monitor)
-        if checkpoint is not None:
-            checkpoint.save(self.states[index])
-            self.checkpoints.append(checkpoint)
-        self.unsolved -= 1
-        if levels is not None:
-            levels.end(self.states[index])
+        return self.problems[index], monitor, levels
 
     def _checkpoint(self, index, problem):
         """Return where the progress of a problem is kept; None where nowhere."""
@@ -147,21 +169,36 @@ class Fit:
 
     def record(self):
         """Set the estimator's attributes that tell how it went; warn if that was not well."""
-        estimator, monitors = self.estimator, self.monitors
-        estimator.certificate_ = Certificate.total(monitor.certificate for monitor in monitors)
-        estimator.history_ = [record for monitor in monitors for record in monitor.history]
-        estimator.solver_ = self.solver
-        estimator.n_iter_ = max(1, math.ceil(max(monitor.iteration for monitor in monitors)))
-        statuses = [monitor.status for monitor in monitors]
-        estimator.status_ = next((s for s in statuses if s != "converged"), "converged")
-        if estimator.status_ in ("max_iter", "max_time"):
-            worst = max(monitor.certificate.relative_gap for monitor in monitors)
-            limit = getattr(estimator, estimator.status_)
+        estimator = self.estimator
+        account = Account(self.monitors)
+        account.record(estimator, self.solver)
+        if account.status in ("max_iter", "max_time"):
+            worst = max(monitor.certificate.relative_gap for monitor in self.monitors)
+            limit = getattr(estimator, account.status)
             warnings.warn(
-                f"training stopped at {estimator.status_}={limit} with a relative duality gap of "
+                f"training stopped at {account.status}={limit} with a relative duality gap of "
                 f"{worst:.2g}, above tol={estimator.tol:g}. The model can be used, and up to that "
-                f"fraction of its objective could still be saved: raise {estimator.status_}, "
+                f"fraction of its objective could still be saved: raise {account.status}, "
                 "lower C or scale the features.",
                 ConvergenceWarning,
                 stacklevel=4,  # past scikit-learn's callback wrapper, to the caller of fit
             )
+
+
+class Account:
+    """How the training of a model's problems went, from their monitors."""
+
+    def __init__(self, monitors):
+        statuses = [monitor.status for monitor in monitors]
+        self.certificate = Certificate.total(monitor.certificate for monitor in monitors)
+        self.history = [record for monitor in monitors for record in monitor.history]
+        self.n_iter = max(1, math.ceil(max(monitor.iteration for monitor in monitors)))
+        self.status = next((s for s in statuses if s != "converged"), "converged")
+
+    def record(self, estimator, solver: str) -> None:
+        """Set the attributes of a fitted estimator that tell it."""
+        estimator.certificate_ = self.certificate
+        estimator.history_ = self.history
+        estimator.n_iter_ = self.n_iter
+        estimator.status_ = self.status
+        estimator.solver_ = solver

@@ -5,6 +5,7 @@ import scipy.sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.data import Rows, as_rows
@@ -20,8 +21,16 @@ from widemargin.estimators.validation import (
     check_same_length,
     check_training_parameters,
     check_weights,
+    classes_of,
 )
 from widemargin.solvers import auto
+
+
+def wants_probability(estimator) -> bool:
+    """Return True; AttributeError, which says what to do, if there will be no probabilities."""
+    if not estimator.probability:
+        raise AttributeError("predict_proba is there with probability=True only")
+    return True
 
 
 class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -46,10 +55,11 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
         One class against the rest, or all classes in one problem. With two classes the latter
         is the hinge loss at 2 C, and is solved as such.
-    solver : {"auto", "dcd", "acf", "cpa", "ocas", "gca", "gca2", "tca", "stream", "bm", "sbm"}, \
-            default="auto"
+    solver : {"auto", "dcd", "acf", "newton", "cpa", "ocas", "gca", "gca2", "tca", "stream", \
+            "bm", "sbm"}, default="auto"
         "dcd" is LIBLINEAR's dual coordinate descent; "acf" visits rows as often as it pays.
-        The others are cutting planes: "cpa" is SVM-perf's method, "ocas" adds an exact line
+        "newton" is Newton's method on a smooth hinge, for many rows of few features.
+        Cutting planes follow: "cpa" is SVM-perf's method, "ocas" adds an exact line
         search, and "gca", "gca2" and "tca" approximate ones. "stream" is StreamSVM, for rows
         that `widemargin.open_rows` reads from disk; "bm" and "sbm" are block minimisation.
     tol : float, default=1e-3
@@ -65,6 +75,10 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Passes over the rows, per class; iterations of cutting planes.
     max_time : float or None, default=None
         Seconds for the whole fit.
+    probability : bool, default=False
+        Whether `predict_proba` is wanted: scores are calibrated by scikit-learn, on those that
+        models trained without a fifth of the rows each, beginning from this one, give to that
+        fifth. For these, `max_time` counts anew.
     memory_budget : int, str or None, default=None
         For rows on disk and "stream", "bm", "sbm": bytes, or "512MB", "4GiB", that training may
         use besides the interpreter. None means 1 GiB.
@@ -101,6 +115,9 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Why training stopped; "converged" only if every class did.
     n_iter_ : int
         Passes over the rows or iterations, the most that any class took.
+    sigmoids_ : ndarray of shape (1, 2) or (n_classes, 2)
+        a and b of 1 / (1 + exp(a s + b)), the probability that belongs to a score s; with
+        ``probability=True``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
@@ -127,6 +144,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         class_weight=None,
         max_iter=10000,
         max_time=None,
+        probability=False,
         memory_budget=None,
         checkpoint=None,
         warm_start=False,
@@ -144,6 +162,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.class_weight = class_weight
         self.max_iter = max_iter
         self.max_time = max_time
+        self.probability = probability
         self.memory_budget = memory_budget
         self.checkpoint = checkpoint
         self.warm_start = warm_start
@@ -179,8 +198,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         X = check_matrix(self, X, reset=True)
         y = check_labels(y)
         check_same_length(X, y)
-        classes, codes = np.unique(y, return_inverse=True)
-        codes = codes.astype(np.min_scalar_type(len(classes)))  # an eighth of the memory, mostly
+        classes, codes = classes_of(y)
         weights = check_weights(sample_weight, X)
         problems = make_problems(self, as_rows(X), classes, codes, weights)
         starts = _warm_starts(previous, classes, problems)
@@ -198,6 +216,12 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             setattr(self, name, value)
         self.dual_variables_ = problems.dual(fit.states)
         fit.record()
+        vars(self).pop("sigmoids_", None)  # of an earlier fit
+        if self.probability:
+            # Imported when needed: scikit-learn's calibration loads much else.
+            from widemargin.estimators.calibration import calibrate
+
+            self.sigmoids_ = calibrate(self, X, y, weights, fit.states, fit.interruption)
         return self
 
     def _solver(self, problems):
@@ -215,7 +239,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         check_choice("loss", self.loss, tuple(LOSSES))
         check_choice("multi_class", self.multi_class, MULTI_CLASS)
         check_choice("solver", self.solver, auto.SOLVERS)
-        for name in ("fit_intercept", "penalized_intercept"):
+        for name in ("fit_intercept", "penalized_intercept", "probability"):
             check_flag(name, getattr(self, name))
         check_bytes("memory_budget", self.memory_budget)
         check_training_parameters(self)
@@ -244,6 +268,15 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if scores.ndim == 1:
             return self.classes_[(scores > 0).astype(int)]
         return self.classes_[scores.argmax(axis=1)]
+
+    @available_if(wants_probability)
+    def predict_proba(self, X):
+        """Return the probability of each class, (n, n_classes); with ``probability=True``."""
+        from widemargin.estimators.calibration import probabilities
+
+        scores = self.decision_function(X)
+        check_is_fitted(self, "sigmoids_", msg="%(name)s was fitted with probability=False")
+        return probabilities(scores.reshape(scores.shape[0], -1), self.sigmoids_)
 
     def to_sklearn(self):
         """Return a plain ``sklearn.svm.LinearSVC`` that predicts the same.

@@ -62,6 +62,22 @@ def check_bytes(name, value):
     raise ValueError(f'{name} must be a number of bytes, or such as "512MB", not {value!r}')
 
 
+def check_costs(name, costs):
+    """Return values of C, (n,), given as such or as how many there should be."""
+    if isinstance(costs, Integral) and not isinstance(costs, bool):
+        check_count(name, costs)
+        return np.logspace(-3.0, 3.0, int(costs))
+    try:
+        values = np.array(costs, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.empty(0)
+    if values.ndim != 1 or values.size == 0:
+        raise ValueError(f"{name} must be a whole number or a list of numbers, not {costs!r}")
+    for value in values.tolist():
+        check_positive(f"each of {name}", value)
+    return values
+
+
 def check_training_parameters(estimator):
     """Check the parameters that all estimators share: when to stop, threads, what to show."""
     check_positive("tol", estimator.tol)
@@ -82,10 +98,22 @@ def check_labels(y):
 def check_ordered_labels(y):
     """Return labels as an array (n,): words or numbers, fractions too."""
     y = column_or_1d(y, warn=True)
-    missing = y != y if y.dtype.kind == "f" else [label is None or label != label for label in y]
-    if y.dtype.kind in "fO" and np.any(missing):
+    missing = np.zeros(1, dtype=bool)
+    if y.dtype.kind == "f":
+        missing = y != y
+    elif y.dtype.kind == "O":
+        missing = np.array([label is None or label != label for label in y])
+    if missing.any():
         raise ValueError(f"y has no label in row {int(np.argmax(missing))} (NaN)")
     return y
+
+
+def classes_of(y):
+    """Return the labels that occur in y, sorted, and the place of each row's among them, (n,)."""
+    classes = np.unique(y)
+    # A search among few labels is much faster than the sort that numpy.unique would do for it.
+    codes = np.searchsorted(classes, y)
+    return classes, codes.astype(np.min_scalar_type(len(classes)))  # an eighth, mostly
 
 
 def check_grades(y):

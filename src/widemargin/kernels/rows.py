@@ -278,6 +278,60 @@ def squared_norms(rows, begin, end, out):
 
 
 @kernel
+def combine_squares(rows, g, begin, end, out):
+    """out += sum of g[i] x_i^2, feature by feature, over begin <= i < end."""
+    if len(rows) == 1:
+        values = rows[0]
+        for i in range(begin, end):
+            for k in range(values.shape[1]):
+                out[k] += g[i] * values[i, k] * values[i, k]
+    else:
+        values, indices, indptr = rows
+        for i in range(begin, end):
+            for k in range(indptr[i], indptr[i + 1]):
+                out[indices[k]] += g[i] * values[k] * values[k]
+
+
+@kernel
+def copy_scaled(values, index, factor, center, out):
+    """out[j] = factor[j] (x_i - center), i = index[j], of dense rows."""
+    for j in range(index.shape[0]):
+        x, to = values[index[j]], out[j]
+        for k in range(x.shape[0]):
+            to[k] = factor[j] * (x[k] - center[k])
+
+
+@kernel
+def copy_scaled_csr(rows, index, factor, center, out):
+    """As `copy_scaled`, of CSR rows."""
+    values, indices, indptr = rows
+    for j in range(index.shape[0]):
+        i, scale, to = index[j], factor[j], out[j]
+        for k in range(center.shape[0]):
+            to[k] = -scale * center[k]
+        for k in range(np.intp(indptr[i]), np.intp(indptr[i + 1])):
+            to[indices[k]] += scale * values[k]
+
+
+@kernel(fastmath=_IN_ORDER)
+def add_gram_csr(rows, index, weight, out):
+    """out (d, d) += the upper triangle of sum_j weight[j] x_i x_i^T, i = index[j], of CSR rows."""
+    values, indices, indptr = rows
+    one = np.uint64(1)
+    for j in range(index.shape[0]):
+        i = index[j]
+        k, end = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+        while k < end:
+            factor = weight[j] * values[k]
+            target = out[indices[k]]
+            m = k
+            while m < end:
+                target[indices[m]] += factor * values[m]
+                m += one
+            k += one
+
+
+@kernel
 def copy_rows(rows, index, out):
     """Copy the CSR rows `index`, (m,), to the front of the arrays `out`, whose indptr is set."""
     values, indices, indptr = rows

@@ -7,6 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin.atomic import atomic_write
 from widemargin.estimators.linear_svc import LinearSVC
+from widemargin.estimators.linear_svc_cv import LinearSVCCV
 
 _INT32 = np.iinfo(np.int32)
 
@@ -17,7 +18,8 @@ def write_liblinear(model, path: str | os.PathLike) -> None:
     Parameters
     ----------
     model : fitted estimator
-        A `widemargin.LinearSVC` whose labels are integers: LIBLINEAR knows no others.
+        A `widemargin.LinearSVC`, or a `LinearSVCCV` for its `best_estimator_`, whose labels are
+        integers: LIBLINEAR knows no others.
     path : path-like
         Where to write, whole or not at all. An existing file is replaced.
 
@@ -29,6 +31,8 @@ def write_liblinear(model, path: str | os.PathLike) -> None:
         The labels are not integers that fit into 32 bits.
     """
     check_is_fitted(model)
+    if isinstance(model, LinearSVCCV):
+        model = model.best_estimator_
     if not isinstance(model, LinearSVC):
         raise TypeError(
             f"LIBLINEAR's text has no form for {type(model).__name__}, only for classifiers; "

@@ -14,6 +14,7 @@ dual_values    (m,)     alpha, F64, of the training rows where it is not zero, .
 dual_indices   (m,)     ... which rows those are, ...
 dual_pointers  (k + 1,) ... and where each problem's begin and end: CSR, I32 or I64
 classes        (c,)     labels, when they are numbers; else they are in the header
+sigmoids       (k, 2)   a and b of calibrated probabilities, F64; only if it has them
 ============== ======== ==========================================================
 
 Tensors of a LinearRanker, and the last two of an OrdinalSVC only:
@@ -48,6 +49,7 @@ from widemargin.certificate import Certificate
 from widemargin.estimators.certify import training_rows
 from widemargin.estimators.linear_ranker import LinearRanker
 from widemargin.estimators.linear_svc import LinearSVC
+from widemargin.estimators.linear_svc_cv import LinearSVCCV
 from widemargin.estimators.ordinal_svc import ERRORS, OrdinalSVC
 from widemargin.estimators.ranking import NORMALIZATIONS, OrderingModel
 from widemargin.estimators.validation import check_choice
@@ -80,7 +82,8 @@ def save_model(model, path: str | os.PathLike) -> None:
     Parameters
     ----------
     model : fitted estimator
-        A `widemargin.LinearSVC`, `LinearRanker` or `OrdinalSVC`.
+        A `widemargin.LinearSVC`, `LinearRanker` or `OrdinalSVC`; of a `LinearSVCCV` its
+        `best_estimator_`, which predicts the same.
     path : path-like
         Where to write. An existing file is replaced.
 
@@ -90,6 +93,8 @@ def save_model(model, path: str | os.PathLike) -> None:
     `random_state` (None after loading; an integer seed is kept).
     """
     check_is_fitted(model)
+    if type(model) is LinearSVCCV:
+        model = model.best_estimator_
     name = type(model).__name__
     if type(model) is not ESTIMATORS.get(name):
         saved = ", ".join(f"widemargin.{known}" for known in ESTIMATORS)
@@ -181,13 +186,16 @@ def _orders(model) -> bool:
 
 def _classifier_tensors(model) -> dict[str, np.ndarray]:
     dual = model.dual_variables_
-    return {
+    tensors = {
         "coef": model.coef_,
         "intercept": model.intercept_,
         "dual_values": dual.data,
         "dual_indices": dual.indices,
         "dual_pointers": dual.indptr,
     }
+    if hasattr(model, "sigmoids_"):
+        tensors["sigmoids"] = model.sigmoids_
+    return tensors
 
 
 def _order_tensors(model) -> dict[str, np.ndarray]:
@@ -306,6 +314,8 @@ def _read_classifier(model, file, description: dict) -> None:
     model.dual_variables_ = _read_dual(file, n_problems, _field(description, "n_rows", int))
     if len(model.certificate_.parts) not in (0, len(model.classes_)):
         raise _Malformed("the header's certificate has not one part per class")
+    if "sigmoids" in file.keys():  # noqa: SIM118 (an open safetensors file is no mapping)
+        model.sigmoids_ = _tensor(file, "sigmoids", _FLOAT, (n_problems, 2))
 
 
 def _read_order(model, file, description: dict) -> None:

@@ -1,39 +1,83 @@
 """The choice of a solver, as one readable table."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from widemargin.data import Rows
-from widemargin.risk import CrammerSinger, Risk, RowRisk
+from widemargin.data.memory import RowsInMemory
+from widemargin.risk import CrammerSinger, MarginRisk, Risk
 
 #: what `solver=` accepts
 CUTTING_PLANES = ("cpa", "ocas", "gca", "gca2", "tca")
 OUT_OF_CORE = ("stream", "bm", "sbm")
-SOLVERS = ("auto", "dcd", "acf", *CUTTING_PLANES, *OUT_OF_CORE)
+SOLVERS = ("auto", "dcd", "acf", "newton", *CUTTING_PLANES, *OUT_OF_CORE)
 
 #: bytes that out-of-core solvers use if nobody says how many
 DEFAULT_BUDGET = 1 << 30
 
-# Mean cost over mean first step, above which adaptive frequencies pay. An unbounded first step
-# has length 1 / |x|^2; where costs are below it most support vectors end at their bounds,
-# which uniform passes find out at once. Where costs are above, dual variables have to be
-# balanced against one another, and some need far more visits than others.
+# Up to so many features Newton's method makes and factorises its Hessian in no time. Up to so many
+# more it takes seconds, for many rows, and is worth them above this stretch.
+_FEW_FEATURES, _SOME_FEATURES = 300, 1000
+_NEWTON_PAYS = {False: 300.0, True: 30.0}  # by whether the loss is squared
+# Above this stretch adaptive frequencies pay: see `Facts`.
 _ADAPTIVE_PAYS = 2.0
 
 
-def choose(rows: Rows, risk: RowRisk) -> str:
+@dataclass(frozen=True)
+class Facts:
+    """What the choice among solvers for rows in memory depends on.
+
+    Attributes
+    ----------
+    n_rows, n_features, n_entries : int
+        Of the rows that count; entries are the numbers stored.
+    squared : bool
+        Whether the loss is.
+    stretch : float
+        Mean cost over mean first step. An unbounded first step of coordinate descent has length
+        1 / |x|^2; where costs are below it most support vectors end at their bounds, which
+        uniform passes find out at once. Where costs are above, dual variables have to be
+        balanced against one another, and some need far more visits than others.
+    """
+
+    n_rows: int
+    n_features: int
+    n_entries: int
+    squared: bool
+    stretch: float
+
+
+def facts(rows: RowsInMemory, risk: MarginRisk) -> Facts:
+    """Return what there is to know of a problem before it is solved."""
+    norms = rows.squared_norms()
+    counted = (risk.cost > 0.0) & (norms > 0.0)
+    n = int(np.count_nonzero(counted))
+    stretch = float(risk.cost[counted].mean() / np.mean(1.0 / norms[counted])) if n else 0.0
+    entries = rows.n_entries * n // max(1, rows.n_rows)
+    return Facts(n, rows.n_features, entries, risk.squared, stretch)
+
+
+def pick(facts: Facts) -> str:
+    """Return the solver for a two-class problem over rows in memory."""
+    if facts.n_features <= min(_FEW_FEATURES, facts.n_rows):
+        return "newton"
+    if (
+        facts.n_features <= min(_SOME_FEATURES, facts.n_rows)
+        and facts.stretch > _NEWTON_PAYS[facts.squared]
+    ):
+        return "newton"
+    return "acf" if facts.stretch > _ADAPTIVE_PAYS else "dcd"
+
+
+def choose(rows, risk: MarginRisk | CrammerSinger) -> str:
     """Return the name of the solver for these rows and this risk."""
     on_disk = hasattr(rows, "blocks")
     if isinstance(risk, CrammerSinger):
         return "ocas" if on_disk else "acf"
     if on_disk:
         return "stream"
-    cost = risk.cost
-    norms = rows.squared_norms()
-    counted = (cost > 0.0) & (norms > 0.0)
-    if not counted.any():
-        return "dcd"
-    stretch = float(cost[counted].mean() / np.mean(1.0 / norms[counted]))
-    return "acf" if stretch > _ADAPTIVE_PAYS else "dcd"
+    return pick(facts(rows, risk))
 
 
 def make(name: str, risk: Risk, seed: int, memory_budget: int = DEFAULT_BUDGET):
@@ -51,6 +95,10 @@ def make(name: str, risk: Risk, seed: int, memory_budget: int = DEFAULT_BUDGET):
         from widemargin.solvers.block_minimization import BlockMinimization
 
         return BlockMinimization(memory_budget, name == "sbm", seed)
+    if name == "newton":
+        from widemargin.solvers.newton import Newton
+
+        return Newton()
     if isinstance(risk, CrammerSinger):
         from widemargin.solvers.multiclass_coordinate import MulticlassDescent
 
@@ -73,13 +121,21 @@ def check(name: str, rows: Rows, risk: Risk) -> None:
             f"solver={name!r} needs rows in memory, and these are on disk: "
             f"{', '.join(map(repr, (*OUT_OF_CORE, *CUTTING_PLANES)))} do not"
         )
-    if name in OUT_OF_CORE and isinstance(risk, CrammerSinger):
+    if name in ("newton", *OUT_OF_CORE) and isinstance(risk, CrammerSinger):
+        wanted = CUTTING_PLANES if on_disk else ("dcd", "acf", *CUTTING_PLANES)
         raise ValueError(
             f"solver={name!r} tells two classes apart at a time: multi_class='crammer_singer' "
-            f"needs one of {', '.join(map(repr, CUTTING_PLANES))} for rows on disk"
+            f"needs one of {', '.join(map(repr, wanted))}"
+            + (" for rows on disk" if on_disk else "")
         )
 
 
 def splits_rows(name: str) -> bool:
     """Return whether the solver called `name` can use several threads on one problem."""
-    return name in CUTTING_PLANES
+    return name == "newton" or name in CUTTING_PLANES
+
+
+def shares_passes(name: str) -> bool:
+    """Return whether the solver called `name` has `solve_together`, for one pass over the rows
+    that serves several problems."""
+    return name == "newton"

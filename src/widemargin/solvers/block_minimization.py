@@ -62,6 +62,7 @@ class _Run(OutOfCore):
         while self.monitor.status == "running":
             for part in self._parts():
                 self._solve(part)
+                part.clear()  # makes place for the next
                 self.monitor.save_now_and_then(self.best)
                 if self.monitor.must_stop():
                     break

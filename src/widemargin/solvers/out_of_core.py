@@ -27,8 +27,9 @@ _BYTES_PER_ROW = 8 + 8 + 1 + 4 + 1 + 8 + 8 + 16
 _BYTES_PER_FEATURE = 8 + 8 + 8
 # What pieces may take of the room that is left: as they come and go, holes remain between them.
 _USABLE = 0.7
-# Blocks on their way between reader and trainer, and one that each of them works on.
-_BLOCKS_AHEAD = 2
+# Blocks that wait for the trainer; and all that are in memory, with what both threads work on, the
+# batch that the reader decodes, and what Arrow keeps for the next one.
+_BLOCKS_AHEAD, _BLOCKS_IN_MEMORY = 2, 8
 _BLOCK_BYTES = 4 << 20
 # As in coordinate.py: B^2 of a free intercept, over the mean |x_i|^2 plus one over the mean cost.
 _CONSTANT_FEATURE = 0.03
@@ -43,7 +44,7 @@ _NO_LEAN = np.empty(0)
 def bytes_beside_rows(problem):
     """Return how many bytes w, alpha and the blocks being read take, whatever the budget."""
     n, d = problem.rows.n_rows, problem.rows.n_features
-    return n * _BYTES_PER_ROW + d * _BYTES_PER_FEATURE + 2 * _BLOCKS_AHEAD * _BLOCK_BYTES
+    return n * _BYTES_PER_ROW + d * _BYTES_PER_FEATURE + _BLOCKS_IN_MEMORY * _BLOCK_BYTES
 
 
 def room_for_rows(problem, memory_budget):

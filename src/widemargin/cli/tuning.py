@@ -1,0 +1,147 @@
+"""What `widemargin tune` does around a search for C: its checks, and the account it gives."""
+
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from sklearn.metrics import get_scorer_names
+from sklearn.model_selection import StratifiedGroupKFold
+
+from widemargin import LinearSVCCV
+from widemargin.cli.errors import BadInput
+from widemargin.cli.inputs import Data
+from widemargin.cli.options import given
+from widemargin.cli.output import count, percent, shape_in_words
+from widemargin.cli.plotting import score_name
+
+# Options of `tune` that are `train`'s, too, and mean the same there.
+_SHARED = (
+    "loss",
+    "multi_class",
+    "solver",
+    "tol",
+    "max_iter",
+    "memory_budget",
+    "no_intercept",
+    "penalized_intercept",
+    "class_weight",
+    "n_jobs",
+    "seed",
+    "probability",
+)
+_BAR_WIDTH = 24
+
+
+def check_scoring(name: str) -> None:
+    """Refuse a scorer that scikit-learn does not have."""
+    if name not in get_scorer_names():
+        raise BadInput(
+            f"--scoring {name}: scikit-learn has no such scorer; it has accuracy, "
+            "balanced_accuracy, f1, f1_macro, roc_auc, average_precision and others"
+        )
+
+
+def make_model(data: Data, folds: int, **parameters) -> LinearSVCCV:
+    """Return the search; rows of one group stay in one fold."""
+    cv = folds if data.qid is None else StratifiedGroupKFold(folds)
+    return LinearSVCCV(cv=cv, **parameters)
+
+
+def doubts(model: LinearSVCCV) -> Iterator[str]:
+    """Yield what a reader of the result should know before trusting it."""
+    tried = ~np.isnan(model.scores_[0])
+    if model.status_ == "interrupted":
+        yield f"interrupted: {tried.sum()} of {count(tried.size, 'value')} of C tried"
+    gaps = model.relative_gaps_[:, tried]
+    n_loose = int(np.sum(gaps > model.tol))
+    if n_loose:
+        yield (
+            f"{n_loose} of {gaps.size} trainings stopped before --tol {model.tol:g}, with gaps "
+            f"of up to {percent(gaps.max())}: raise --max-iter or --max-time"
+        )
+    if model.status_ in ("max_iter", "max_time"):
+        yield f"the last training stopped early, {model.certificate_.bound_in_words()}"
+    costs = np.sort(model.Cs_[tried])
+    if costs[0] < costs[-1] and model.C_ in (costs[0], costs[-1]):
+        side = "smallest" if costs[0] == model.C_ else "largest"
+        yield f"the best C is the {side} one tried: a better one may lie beyond"
+
+
+def report(model: LinearSVCCV, data: Data) -> dict[str, Any]:
+    """Collect what is worth knowing about a search."""
+    parameters = model.best_estimator_.get_params()
+    return {
+        "rows": data.X.shape[0],
+        "features": data.X.shape[1],
+        "classes": model.classes_.tolist(),
+        "scoring": model.scoring,
+        "folds": len(model.scores_),
+        "Cs": model.Cs_.tolist(),
+        "scores": model.scores_.T.tolist(),
+        "mean_scores": model.scores_.mean(axis=0).tolist(),
+        "relative_gaps": model.relative_gaps_.T.tolist(),
+        "best_C": model.C_,
+        "best_score": float(np.nanmax(model.scores_.mean(axis=0))),
+        "parameters": parameters,
+        "solver": model.solver_,
+        "status": model.status_,
+        "certificate": model.certificate_.as_dict(),
+    }
+
+
+def train_command(context: typer.Context, model: LinearSVCCV, out: str | None) -> str:
+    """Return the command that trains the best model again."""
+    command = ["widemargin", "train", context.params["data"], "-C", repr(model.C_)]
+    for option in context.command.params:
+        if option.name in _SHARED and given(context, option.name):
+            value = context.params[option.name]
+            command += [option.opts[0]] + ([] if value is True else [str(value)])
+    return shlex.join([*command, "--out", out or "model.wm"])
+
+
+def show(model: LinearSVCCV) -> None:
+    """Print the score of each C as a table."""
+    console = Console(highlight=False)
+    block = "█" if console.encoding.startswith("utf") else "#"
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for header in ("C", score_name(model), "sd", "worst gap"):
+        table.add_column(header, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    mean, deviation = model.scores_.mean(axis=0), model.scores_.std(axis=0)
+    low, high = np.nanmin(mean), np.nanmax(mean)
+    worst = np.maximum(0.0, model.relative_gaps_.max(axis=0))  # rounded, it may be below
+    for place in np.argsort(model.Cs_, kind="stable"):
+        cost = f"{model.Cs_[place]:.4g}"
+        if np.isnan(mean[place]):
+            table.add_row(cost, "", "", "", "not tried", style="dim")
+            continue
+        share = (mean[place] - low) / (high - low) if high > low else 1.0
+        bar = block * max(1, round(_BAR_WIDTH * share))
+        best = model.Cs_[place] == model.C_
+        table.add_row(
+            cost,
+            f"{mean[place]:.4f}",
+            f"{deviation[place]:.4f}",
+            percent(worst[place]),
+            f"{bar} best" if best else bar,
+            style="bold" if best else None,
+        )
+    console.print(table)
+
+
+def in_words(report: dict[str, Any], model: LinearSVCCV) -> dict[str, str]:
+    """Say in a few lines what the table does not."""
+    size = shape_in_words(report["rows"], report["features"], len(report["classes"]))
+    return {
+        "data": f"{size}, read in {report['read_seconds']:.2f} s",
+        "search": f"{count(len(report['Cs']), 'value')} of C, {report['folds']} folds, "
+        f"{model.loss} loss, {report['fit_seconds']:.2f} s",
+        "best": f"C = {model.C_:.6g}, {score_name(model)} {report['best_score']:.4f}",
+        "result": str(model.certificate_),
+        "repeat": report["train_command"],
+    }

@@ -1,0 +1,129 @@
+"""Probabilities from scores: sigmoids that scikit-learn fits to scores of held-out rows."""
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.model_selection import StratifiedKFold
+
+from widemargin.data import as_rows
+from widemargin.estimators.folds import fold_weights
+from widemargin.estimators.path import CostPath
+
+# Folds whose held-out scores are calibrated on; fewer where a class has fewer rows.
+_FOLDS = 5
+
+
+class _Scores(ClassifierMixin, BaseEstimator):
+    """A classifier of two classes, False and True, whose rows are its scores already."""
+
+    def fit(self, X, y, sample_weight=None):
+        self.classes_ = np.array([False, True])
+        return self
+
+    def decision_function(self, X):
+        return X[:, 0]
+
+    def predict(self, X):  # scikit-learn asks for it, and never calls it
+        raise NotImplementedError
+
+
+def fit_sigmoids(scores, y, classes, sample_weight=None):
+    """Return (a, b) of each score's sigmoid 1 / (1 + exp(a s + b)), shape (m, 2).
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n, m)
+        Of rows that the classifier was not trained on; m is 1 for two classes.
+    y : ndarray of shape (n,)
+    classes : ndarray of shape (k,)
+    sample_weight : ndarray of shape (n,) or None
+    """
+    everything = np.arange(y.size)
+    sigmoids = []
+    for score, label in zip(scores.T, classes[-scores.shape[1] :], strict=True):
+        is_label = y == label
+        if is_label.all() or not is_label.any():
+            raise ValueError(
+                "probability=True calibrates scores on held-out rows, and "
+                f"{'all' if is_label.any() else 'none'} of them are of class {label.item()!r}"
+            )
+        calibrated = CalibratedClassifierCV(
+            _Scores(), cv=[(everything, everything)], ensemble=False
+        ).fit(score[:, None], is_label, sample_weight=sample_weight)
+        (whole,) = calibrated.calibrated_classifiers_
+        (sigmoid,) = whole.calibrators
+        sigmoids.append((sigmoid.a_, sigmoid.b_))
+    return np.array(sigmoids)
+
+
+def probabilities(scores, sigmoids):
+    """Return the probability of each class, (n, k), from scores (n, m)."""
+    each = expit(-(scores * sigmoids[:, 0] + sigmoids[:, 1]))
+    if each.shape[1] == 1:
+        return np.hstack([1.0 - each, each])
+    total = each.sum(axis=1, keepdims=True)
+    even = np.full_like(each, 1.0 / each.shape[1])
+    return np.divide(each, total, out=even, where=total > 0.0)
+
+
+def calibrate(model, X, y, weights, states, interruption):
+    """Return the sigmoids of a model, from scores by models that have not seen the rows.
+
+    The rows are split into folds, and a model is trained without each, to the gap that the
+    model itself has reached, beginning from its solution: that is soon done.
+
+    Parameters
+    ----------
+    model : fitted LinearSVC
+    X : matrix or Rows of shape (n, d)
+    y : ndarray of shape (n,)
+    weights : ndarray of shape (n,) or None
+    states : list of State
+        Of the model's problems.
+    interruption : Interruption
+        Of the model's training: if it was interrupted, so is this.
+
+    Returns
+    -------
+    sigmoids : ndarray of shape (m, 2)
+        As `fit_sigmoids` returns them.
+    """
+    classes, codes = model.classes_, np.searchsorted(model.classes_, y)
+    counted = np.arange(y.size) if weights is None else np.flatnonzero(weights > 0.0)
+    folds = _split(counted, codes, classes)
+    reached = max(part.relative_gap for part in model.certificate_.parts or [model.certificate_])
+    path = CostPath(
+        clone(model).set_params(tol=max(model.tol, reached)),
+        as_rows(X),
+        classes,
+        codes,
+        fold_weights(folds, weights, y.size),
+        n_costs=1,
+    )
+    path.interruption = interruption
+    path.go_over_to(model.C, [states for _ in folds], path.weights)
+    with interruption.watching():
+        path.advance(model.C)
+    scores = np.empty((y.size, model.intercept_.size))
+    for which, (_, held_out) in enumerate(folds):
+        scores[held_out] = path.scores(which, held_out)
+    weights = None if weights is None else weights[counted]
+    return fit_sigmoids(scores[counted], y[counted], classes, weights)
+
+
+def _split(counted, codes, classes):
+    """Return stratified folds of the rows `counted`, [(train, held_out)]."""
+    sizes = np.bincount(codes[counted], minlength=classes.size)
+    rarest = sizes[sizes > 0].min()
+    if rarest < 2:
+        label = classes[np.flatnonzero(sizes == rarest)[0]].item()
+        raise ValueError(
+            "probability=True holds rows out to calibrate scores on, and class "
+            f"{label!r} has only one row"
+        )
+    splitter = StratifiedKFold(min(_FOLDS, int(rarest)))
+    return [
+        (counted[train], counted[held_out])
+        for train, held_out in splitter.split(counted, codes[counted])
+    ]

@@ -1,0 +1,417 @@
+"""Linear support vector classification that chooses its own C."""
+
+import copy
+import inspect
+import warnings
+from contextlib import ExitStack
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from widemargin.data import Rows, as_rows
+from widemargin.estimators.calibration import fit_sigmoids
+from widemargin.estimators.fitting import Account
+from widemargin.estimators.folds import check_folds, fold_weights
+from widemargin.estimators.linear_svc import LinearSVC, wants_probability
+from widemargin.estimators.path import CostPath, pick
+from widemargin.estimators.validation import (
+    check_costs,
+    check_flag,
+    check_labels,
+    check_level,
+    check_matrix,
+    check_same_length,
+    check_weights,
+)
+from widemargin.progress import ProgressBar
+
+
+class LinearSVCCV(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+    """`LinearSVC` whose C is chosen by cross-validation.
+
+    All folds are trained together from the smallest C to the largest, each from where it ended at
+    the last one. They share X: a row that is held out has a weight of zero. The best C is then
+    trained on all rows, beginning with the mean of the folds.
+
+    Parameters
+    ----------
+    Cs : int or array-like of shape (n_Cs,), default=20
+        Values of C, in any order; or how many of them from 1e-3 to 1e3, evenly spaced by their
+        logarithms.
+    cv : int, splitter or iterable, default=5
+        As in scikit-learn: a number of stratified folds, a splitter, or pairs of row numbers to
+        train on (one named twice counts twice) and to hold out.
+    scoring : str, callable or None, default=None
+        A scorer of scikit-learn's that takes labels or scores, not probabilities; or
+        scorer(estimator, X, y). None is accuracy.
+    probability : bool, default=False
+        Whether `predict_proba` is wanted. It is calibrated on the scores of held-out rows, which
+        the search has made anyway.
+    loss, multi_class, solver, tol, fit_intercept, penalized_intercept, class_weight, max_iter, \
+    memory_budget, n_jobs, random_state
+        As in `LinearSVC`; max_iter is for each training. Threads go to folds and classes.
+    max_time : float or None, default=None
+        Seconds for all trainings; each C gets its share, and so does the last one, on all rows.
+    verbose : int, default=0
+        1 shows how far the search has come, on stderr.
+
+    Attributes
+    ----------
+    C_ : float
+        The best one: of those with the highest mean score, the smallest.
+    Cs_ : ndarray of shape (n_Cs,)
+        All there were to try, in the order of Cs.
+    scores_ : ndarray of shape (n_folds, n_Cs)
+        Score of each on the rows held out. NaN where the search was stopped before.
+    relative_gaps_ : ndarray of shape (n_folds, n_Cs)
+        How well each was trained: the certified relative duality gap.
+    best_estimator_ : LinearSVC
+        Trained on all rows at `C_`. All it has, this has, too: classes_, coef_, intercept_,
+        dual_variables_, certificate_, history_, solver_, n_iter_, and sigmoids_ with
+        ``probability=True``.
+    status_ : {"converged", "max_iter", "max_time", "interrupted", "callback"}
+        Why the last training stopped, or, the last two, why the search did.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from widemargin import LinearSVCCV
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = LinearSVCCV(Cs=10, random_state=0).fit(scale(X), y)
+    >>> model.scores_.shape
+    (5, 10)
+    >>> bool(model.scores_.mean(axis=0).max() > 0.97)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        Cs=20,
+        cv=5,
+        scoring=None,
+        probability=False,
+        loss="squared_hinge",
+        multi_class="ovr",
+        solver="auto",
+        tol=1e-3,
+        fit_intercept=True,
+        penalized_intercept=False,
+        class_weight=None,
+        max_iter=10000,
+        max_time=None,
+        memory_budget=None,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.Cs = Cs
+        self.cv = cv
+        self.scoring = scoring
+        self.probability = probability
+        self.loss = loss
+        self.multi_class = multi_class
+        self.solver = solver
+        self.tol = tol
+        self.fit_intercept = fit_intercept
+        self.penalized_intercept = penalized_intercept
+        self.class_weight = class_weight
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.memory_budget = memory_budget
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None, groups=None):
+        """Choose C, and fit the model at that C to all rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            As for `LinearSVC`; also rows on disk.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Counts in training and, where the scorer takes it, in scoring. Rows of weight zero
+            are in no fold.
+        groups : array-like of shape (n_samples,), default=None
+            For splitters that keep groups together.
+
+        Returns
+        -------
+        self : LinearSVCCV
+        """
+        model = self._model()
+        model._check_parameters()
+        check_flag("probability", self.probability)
+        check_level("verbose", self.verbose)
+        costs = check_costs("Cs", self.Cs)
+        X = check_matrix(self, X, reset=True)
+        y = check_labels(y)
+        check_same_length(X, y)
+        weights = check_weights(sample_weight, X)
+        scorer = _check_scorer(model, self.scoring, weights)
+        splitter = check_cv(self.cv, y, classifier=True)
+        in_place_of_X = np.zeros((y.size, 1)) if isinstance(X, Rows) else X
+        folds = check_folds(splitter.split(in_place_of_X, y, groups), y, weights)
+        model.n_features_in_ = self.n_features_in_
+        data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
+        search = _Search(self, model, as_rows(X), y, weights, folds, scorer, costs, data)
+        best = search.run()
+        search.path.warn(stacklevel=4)  # past scikit-learn's callback wrapper
+        self.Cs_, self.scores_, self.relative_gaps_ = costs, search.scores, search.gaps
+        self.C_, self.best_estimator_ = best.C, best
+        vars(self).pop("sigmoids_", None)  # of an earlier fit
+        for name, value in vars(best).items():
+            if name.endswith("_"):
+                setattr(self, name, value)
+        return self
+
+    def _model(self):
+        """Return a LinearSVC with the parameters that it shares with this."""
+        mine = self.get_params(deep=False)
+        shared = LinearSVC().get_params(deep=False).keys() & mine.keys()
+        return LinearSVC(**{name: mine[name] for name in shared - {"verbose", "probability"}})
+
+    def decision_function(self, X):
+        """Return w.x + b for each row: (n,) for two classes, (n, n_classes) for more."""
+        check_is_fitted(self)
+        return self.best_estimator_.decision_function(X)
+
+    def predict(self, X):
+        """Return the predicted class label of each row."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict(X)
+
+    @available_if(wants_probability)
+    def predict_proba(self, X):
+        """Return the probability of each class, (n, n_classes); with ``probability=True``."""
+        check_is_fitted(self)
+        check_is_fitted(self, "sigmoids_", msg="%(name)s was fitted with probability=False")
+        return self.best_estimator_.predict_proba(X)
+
+    def score(self, X, y, sample_weight=None):
+        """Return the score of these rows by the scorer that `scoring` names."""
+        if self.scoring is None:
+            return super().score(X, y, sample_weight)
+        check_is_fitted(self)
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return check_scoring(self, scoring=self.scoring)(self, X, y, **weights)
+
+
+class _Search:
+    """Training and scoring of all folds for each C, and of the best C on all rows.
+
+    Parameters
+    ----------
+    estimator : LinearSVCCV
+    model : LinearSVC
+        With what it shares with `estimator`, and as many features.
+    rows : Rows of shape (n, d)
+    y : ndarray of shape (n,)
+    weights : ndarray of shape (n,) or None
+    folds : list of (train, held_out)
+    scorer : callable(model, X, y, weights)
+    costs : ndarray of shape (n_Cs,)
+    data : dict
+        X, y and metadata, as callbacks receive them.
+    """
+
+    def __init__(self, estimator, model, rows, y, weights, folds, scorer, costs, data):
+        self.estimator, self.model, self.scorer, self.costs = estimator, model, scorer, costs
+        self.rows, self.y, self.weights, self.folds = rows, y, weights, folds
+        self.data = {"estimator": estimator, **data}
+        self.classes, self.codes = np.unique(y, return_inverse=True)
+        self.fold_weights = fold_weights(folds, weights, y.size)
+        self.path = CostPath(
+            model, rows, self.classes, self.codes, self.fold_weights, n_costs=costs.size + 1
+        )
+        self.scores = np.full((len(folds), costs.size), np.nan)
+        self.gaps = np.full((len(folds), costs.size), np.nan)
+        self.best = -1  # place of the best C so far
+        self.start = model  # at the best C, the mean of its folds
+        self.held_out: list = []  # its folds' scores of held-out rows
+        self.callback_stopped = False
+
+    def run(self):
+        """Return the model that is best."""
+        context = self.estimator._init_callback_context(
+            max_subtasks=self.costs.size + 1
+        ).call_on_fit_task_begin(**self.data)
+        with ExitStack() as stack:
+            bar = None
+            if self.estimator.verbose:
+                total = self.costs.size * len(self.folds) + 1
+                bar = stack.enter_context(ProgressBar(total, "trainings"))
+            stack.enter_context(self.path.interruption.watching())
+            self._choose(context, bar)
+            if self.best < 0:
+                raise ValueError(
+                    f"scoring={self.estimator.scoring!r} is undefined for every C: some fold's "
+                    "held-out rows have no such score"
+                )
+            refit = context.subcontext(task_name="refit").call_on_fit_task_begin(**self.data)
+            best = self._refit()
+            if bar is not None:
+                bar.advance(1, f"C = {best.C:.3g}, all rows")
+            for task in (refit, context):
+                self._end(task, best)
+        return best
+
+    def _choose(self, context, bar):
+        """Train and score the folds for each C, as long as nobody stops it."""
+        for place in np.argsort(self.costs, kind="stable"):
+            step = context.subcontext(task_name="C").call_on_fit_task_begin(**self.data)
+            self._try(place)
+            if bar is not None:
+                mean = self.scores[:, place].mean()
+                bar.advance(len(self.folds), f"C = {self.costs[place]:.3g}: {mean:.4f}")
+            if self._end(step, self.start):
+                self.callback_stopped = True
+                break
+            if self.path.interruption.requested:
+                break
+
+    def _end(self, task, model):
+        """Tell callbacks that a task is done; return whether they want no more."""
+        fitted = {"best_estimator_": model, "classes_": self.classes}
+        return task.call_on_fit_task_end(reconstruction_attributes=fitted, **self.data)
+
+    def _try(self, place):
+        self.path.advance(self.costs[place])
+        if self.path.interruption.requested and self.best >= 0:
+            return  # half trained: its scores would tell little
+        for which in range(len(self.folds)):
+            self.gaps[which, place] = self.path.certificate(which).relative_gap
+            self.scores[which, place] = self._score(which)
+        mean = self.scores[:, place].mean()
+        if mean > (self.scores[:, self.best].mean() if self.best >= 0 else -np.inf):
+            self.best = place
+            self._remember()
+
+    def _score(self, which):
+        train, held_out = self.folds[which]
+        model = self._fitted(self.path.attributes(which))
+        present = np.unique(self.codes[train])
+        if present.size < self.classes.size:
+            _forget_other_classes(model, present)
+        rows = pick(self.rows, held_out)
+        X = rows.matrix if hasattr(rows, "matrix") else rows
+        weights = None if self.weights is None else self.weights[held_out]
+        return self.scorer(model, X, self.y[held_out], weights)
+
+    def _fitted(self, attributes):
+        """Return a model of these attributes, at the C that the path has come to."""
+        model = copy.copy(self.model)
+        model.C, model.classes_ = float(self.path.C), self.classes
+        for name, value in attributes.items():
+            setattr(model, name, value)
+        return model
+
+    def _remember(self):
+        """Keep what a model for all rows begins with, and what calibration needs."""
+        path, which_ones = self.path, range(len(self.folds))
+        attributes = [path.attributes(which) for which in which_ones]
+        self.start = self._fitted(
+            {name: np.mean([each[name] for each in attributes], axis=0) for name in attributes[0]}
+        )
+        # A row's dual variable is the mean of those folds that were trained on it.
+        seen = np.maximum(1, np.sum([weights > 0.0 for weights in self.fold_weights], axis=0))
+        dual = sum(path.sets[which].dual(path.states[which]) for which in which_ones)
+        self.start.dual_variables_ = dual.multiply(1.0 / seen).tocsr()
+        if self.estimator.probability:
+            self.held_out = [
+                path.scores(which, held_out) for which, (_, held_out) in enumerate(self.folds)
+            ]
+
+    def _refit(self):
+        """Return the best model, trained on all rows."""
+        path, start = self.path, self.start
+        states = path.sets[0].states(start.coef_, start.intercept_, start.dual_variables_)
+        path.go_over_to(start.C, [states], [self.weights])
+        path.advance(start.C)
+        best = self._fitted(path.attributes(0))
+        best.dual_variables_ = path.sets[0].dual(path.states[0])
+        if hasattr(self.estimator, "feature_names_in_"):
+            best.feature_names_in_ = self.estimator.feature_names_in_
+        Account(path.monitors[0]).record(best, path.solver)
+        if path.interruption.requested:
+            best.status_ = "interrupted"
+        elif self.callback_stopped:
+            best.status_ = "callback"
+        if self.estimator.probability:
+            best.sigmoids_ = self._sigmoids()
+            best.probability = True
+        return best
+
+    def _sigmoids(self):
+        index = np.concatenate([held_out for _, held_out in self.folds])
+        weights = None if self.weights is None else self.weights[index]
+        return fit_sigmoids(np.concatenate(self.held_out), self.y[index], self.classes, weights)
+
+
+def _forget_other_classes(model, present):
+    """Have a fold's model know only the classes it was trained on, as if it had no others.
+
+    Parameters
+    ----------
+    model : fitted LinearSVC
+    present : ndarray of shape (m,)
+        Places of those classes in `model.classes_`, in order, m >= 2.
+    """
+    model.classes_ = model.classes_[present]
+    coef, intercept = model.coef_[present], model.intercept_[present]
+    if present.size == 2:
+        # Of two, there is one score: that of the second. Trained together, theirs compete.
+        together = float(model.multi_class == "crammer_singer")
+        coef = coef[1:] - together * coef[:1]
+        intercept = intercept[1:] - together * intercept[:1]
+    model.coef_, model.intercept_ = coef, intercept
+
+
+def _check_scorer(model, scoring, weights):
+    """Return what scores a fitted model on rows: callable(model, X, y, weights)."""
+    if not (scoring is None or isinstance(scoring, str) or callable(scoring)):
+        raise ValueError(f"scoring must be one scorer or its name, not {scoring!r}")
+    scorer = check_scoring(model, scoring=scoring)
+    takes_weights = getattr(scorer, "_accept_sample_weight", None)
+    if takes_weights is None:
+        weighted = "sample_weight" in inspect.signature(scorer).parameters
+    else:
+        weighted = takes_weights()
+    if weights is not None and not weighted:
+        warnings.warn(
+            f"scoring={scoring!r} takes no sample_weight: held-out rows count alike, those of "
+            "weight zero left out",
+            stacklevel=5,  # past scikit-learn's callback wrapper, to the caller of fit
+        )
+
+    def score(model, X, y, weights):
+        try:
+            if weights is None or not weighted:
+                return scorer(model, X, y)
+            return scorer(model, X, y, sample_weight=weights)
+        except AttributeError as error:
+            if "predict_proba" not in str(error):
+                raise
+            raise ValueError(
+                f"scoring={scoring!r} wants probabilities, and there are none before C is "
+                "chosen: use a scorer that takes labels or scores"
+            ) from error
+
+    return score

@@ -1,0 +1,49 @@
+"""Sums over rows for Newton's method: smooth losses, at a point and along a line.
+
+One text serves both losses. With z = 1 - y s, a row's smooth loss has the slope in z
+
+    alpha = c min(max(z, 0) / delta, cap)         hinge: cap 1;  squared hinge: delta 1/2, no cap
+
+so that it is c z^2 / (2 delta) from 0 to cap delta, and goes on as a straight line from there.
+"""
+
+from widemargin.kernels.jit import kernel
+
+
+@kernel
+def smooth_slope(z, rate, cost, delta, cap, step):
+    """Return the smooth losses' slope along z + step * rate, its curvature, and sum of |terms|."""
+    slope, curvature, size = 0.0, 0.0, 0.0
+    steepness = 1.0 / delta
+    for i in range(z.shape[0]):
+        u = (z[i] + step * rate[i]) * steepness
+        pull = cost[i] * rate[i]
+        term = pull * min(max(u, 0.0), cap)
+        slope += term
+        size += abs(term)
+        curved = 1.0 if (u > 0.0) & (u < cap) else 0.0
+        curvature += curved * pull * rate[i]
+    return slope, curvature * steepness, size
+
+
+@kernel
+def dual_point(z, y, cost, delta, cap, A):
+    """A (n,) receives alpha y; return sums over the rows of either sign.
+
+    Of alpha of positive rows, of negative ones; of their losses c max(0, z)^p; and of alpha z.
+    """
+    above, below, loss_above, loss_below, aligned = 0.0, 0.0, 0.0, 0.0, 0.0
+    steepness = 1.0 / delta
+    squared = cap > 1.0
+    for i in range(z.shape[0]):
+        inside = max(z[i], 0.0)
+        alpha = cost[i] * min(inside * steepness, cap)
+        loss = cost[i] * (inside * inside if squared else inside)
+        positive = 1.0 if y[i] > 0 else 0.0
+        above += positive * alpha
+        below += (1.0 - positive) * alpha
+        loss_above += positive * loss
+        loss_below += (1.0 - positive) * loss
+        aligned += alpha * z[i]
+        A[i] = alpha * y[i]
+    return above, below, loss_above, loss_below, aligned

@@ -1,0 +1,77 @@
+"""Algorithms side by side, over the same rows, in lock-step from one product to the next.
+
+An algorithm is a generator: it yields the `Product` that it needs next, and is handed the result.
+Whoever runs several of them can answer all that ask for the same kind of product by a single pass
+over the rows, and let each one do what lies between two products in a thread of its own.
+"""
+
+from collections.abc import Generator
+from contextlib import nullcontext
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from widemargin import threads
+from widemargin.data.rows import Rows
+from widemargin.monitor import Monitor
+
+
+class Product(NamedTuple):
+    """What an algorithm asks for: `rows.scores(vector)` or `rows.combine(vector)`."""
+
+    rows: Rows
+    name: str
+    vector: np.ndarray
+
+
+Asking = Generator[Product, np.ndarray, Any]
+
+
+def run(algorithms: list[Asking], monitors: list[Monitor]) -> list:
+    """Return what each algorithm returns; its monitor learns how long its products took."""
+    results: dict[int, Any] = {}
+    answers: dict[int, Any] = dict.fromkeys(range(len(algorithms)))  # None, to begin
+
+    def advance(j):
+        # What threads there are go to problems first, and to rows if there is only one.
+        # Numbers that overflow are for the algorithm to notice.
+        lent = threads.lent(1) if len(answers) > 1 else nullcontext()
+        with lent, np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            try:
+                return algorithms[j].send(answers[j])
+            except StopIteration as end:
+                results[j] = end.value
+                return None
+
+    waiting: dict[int, Product] = {}
+    while answers:
+        asked = zip(answers, threads.run(advance, [(j,) for j in answers]))
+        waiting.update((j, product) for j, product in asked if product is not None)
+        answers = _answer_most(waiting, monitors)
+    return [results[j] for j in range(len(algorithms))]
+
+
+def _answer_most(waiting, monitors):
+    """Answer, by one pass over the rows, the kind of product that most are waiting for.
+
+    The others wait on: those who have moved ahead will soon ask for the same.
+    """
+    kinds: dict[tuple, list[int]] = {}
+    for j, product in waiting.items():
+        kinds.setdefault((id(product.rows), product.name), []).append(j)
+    if not kinds:
+        return {}
+    members = sorted(max(kinds.values(), key=len))
+    asked = [waiting.pop(j) for j in members]
+    rows, name, vector = asked[0]
+    began = perf_counter()
+    if len(asked) == 1:
+        answers = {members[0]: getattr(rows, name)(vector)}
+    else:
+        columns = np.array([product.vector for product in asked]).T
+        answers = dict(zip(members, np.ascontiguousarray(getattr(rows, name)(columns).T)))
+    took = (perf_counter() - began) / len(members)
+    for j in members:
+        monitors[j].phases[name] = monitors[j].phases.get(name, 0.0) + took
+    return answers

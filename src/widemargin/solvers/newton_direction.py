@@ -1,0 +1,193 @@
+"""Where Newton's method goes: - H^-1 gradient, by Cholesky or by conjugate gradients.
+
+    H = I + sum_i k_i x_i x_i^T,      and one row and column more for an intercept
+
+over the rows with a curvature k_i. The intercept is eliminated: for every w, b follows to where it
+is best. With a free intercept rows may be taken less their mean, which is the same problem, but
+not the same rounding.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from widemargin.data.rows import Rows
+from widemargin.monitor import Monitor
+from widemargin.solvers.lockstep import Asking, Product
+
+# Up to this many features the Hessian is made and factorised: at 784, dense, that takes half to
+# nine tenths of the time of conjugate gradients.
+_CHOLESKY_FEATURES = 1000
+# Multiplications of one call that makes a part of the Hessian: about a twentieth of a second.
+_WORK_PER_CALL = 1 << 29
+# Steps of conjugate gradients at most: beyond, a new point tells more.
+_CG_STEPS = 250
+
+
+@dataclass
+class Curved:
+    """Rows where the smooth losses are curved, among those that count, and how much."""
+
+    index: np.ndarray
+    weight: np.ndarray
+    plain: bool  # whether the weights are cost / delta
+
+
+class Slope(NamedTuple):
+    """The smooth problem's gradient, in w and in b."""
+
+    coef: np.ndarray
+    offset: float
+
+
+class Directions:
+    """Finds one direction after the other, for one problem.
+
+    Parameters
+    ----------
+    rows : Rows
+    cost : ndarray of shape (n,)
+        Of the rows that count.
+    counted : ndarray of shape (n,) or None
+        Which rows these are; None for all.
+    stiffness : float
+        The penalty's curvature in b; infinite without an intercept.
+    monitor : Monitor
+    share : float
+        What a pass over `rows` counts for.
+    """
+
+    def __init__(
+        self, rows: Rows, cost, counted, stiffness: float, monitor: Monitor, share: float
+    ):
+        self.rows, self.cost, self.counted = rows, cost, counted
+        self.stiffness, self.monitor, self.share = stiffness, monitor, share
+        self.center = np.zeros(rows.n_features)
+        self.kept: tuple | None = None  # which rows were curved last, and their moments
+
+    def find(self, slope, curved, delta, allowed) -> Asking:
+        """Return - H^-1 slope, where b follows w to where it is best; or None to stop at once.
+
+        `allowed` is the gap allowed.
+        """
+        if curved.index.size == 0:
+            return -slope.coef
+        if self.rows.n_features > _CHOLESKY_FEATURES or not hasattr(self.rows, "moments"):
+            ahead = yield from self._conjugate_gradients(slope, curved, allowed)
+            return ahead
+        with self.monitor.phase("direction"):
+            return self._cholesky(slope, curved, delta)
+
+    def _cholesky(self, slope, curved, delta):
+        """Return the direction by a Cholesky factor.
+
+        None if the monitor says stop, or if numbers are so large that there is none.
+        """
+        if curved.plain:
+            sums = self._kept_moments(curved.index, delta)
+        else:
+            sums = self._moments(curved.index, curved.weight)
+        if sums is None:
+            return None
+        hessian, first = sums
+        # Of rows less the center, and with b eliminated.
+        total = float(curved.weight.sum()) + self.stiffness
+        gradient = slope.coef - slope.offset * (self.center + first / total)
+        if self.stiffness < np.inf:
+            hessian = hessian - np.outer(first, first / total)
+        diagonal = hessian.diagonal().copy()
+        jitter = 0.0
+        while jitter < 1.0:
+            np.fill_diagonal(hessian, (1.0 + jitter) * diagonal + 1.0)
+            factor, failed = scipy.linalg.lapack.dpotrf(hessian, lower=1)
+            if not failed:
+                ahead = -scipy.linalg.lapack.dpotrs(factor, gradient, lower=1)[0]
+                return ahead if np.isfinite(ahead).all() else None
+            jitter = max(1e-14, 10.0 * jitter)  # rounding has made it indefinite
+        return None
+
+    def _kept_moments(self, index, delta):
+        """Return the moments of rows with the curvature cost / delta.
+
+        Of rows that were curved the last time and those that are now, the fewer are summed up:
+        all of the latter, or those that are one but not the other.
+        """
+        members = np.zeros(self.cost.size, dtype=bool)
+        members[index] = True
+        signs = [(1.0, index)]
+        if self.kept is not None:
+            before, second, first = self.kept
+            left, joined = np.flatnonzero(before & ~members), np.flatnonzero(members & ~before)
+            if left.size + joined.size < index.size:
+                signs = [(-1.0, left), (1.0, joined)]
+        if len(signs) == 1:
+            d = self.rows.n_features
+            second, first = np.zeros((d, d), order="F"), np.zeros(d)
+        for sign, changed in signs:
+            sums = self._moments(changed, self.cost[changed])
+            if sums is None:
+                self.kept = None
+                return None
+            second += sign * sums[0]
+            first += sign * sums[1]
+        self.kept = (members, second, first)
+        return second / delta, first / delta
+
+    def _moments(self, index, weight):
+        """Return sums of weighted squares of rows and of rows; or None to stop at once."""
+        rows, d = self.rows, self.rows.n_features
+        if self.counted is not None:
+            index = self.counted[index]
+        second, first = np.zeros((d, d), order="F"), np.zeros(d)
+        at_once = max(256, _WORK_PER_CALL // max(1, d * d))
+        for begin in range(0, index.size, at_once):
+            if self.monitor.must_stop():
+                return None
+            part = slice(begin, begin + at_once)
+            more = rows.moments(index[part], weight[part], self.center)
+            second += more[0]
+            first += more[1]
+        return second, first
+
+    def _conjugate_gradients(self, slope, curved, allowed) -> Asking:
+        rows, weight = self.rows, curved.weight
+        index = curved.index if self.counted is None else self.counted[curved.index]
+        share = self.share * index.size / rows.n_rows
+        if hasattr(rows, "arrays") and 2 * index.size < rows.n_rows:
+            rows = rows.take(index)
+        else:
+            everywhere = np.zeros(rows.n_rows)
+            everywhere[index] = weight
+            weight = everywhere
+        total = float(weight.sum()) + self.stiffness
+        gradient, first = slope.coef, np.zeros(slope.coef.size)
+        if self.stiffness < np.inf:
+            first = yield Product(rows, "combine", weight)
+            gradient = gradient - first * (slope.offset / total)
+        scaling = np.ones(gradient.size)
+        if hasattr(rows, "combine_squares"):
+            scaling = np.maximum(1.0, 1.0 + rows.combine_squares(weight) - first**2 / total)
+        # As exact as it takes to bring the gradient's part of the gap below what is allowed.
+        slanting = 0.5 * float(gradient @ gradient)
+        forcing = float(np.clip(np.sqrt(0.1 * allowed / slanting), 1e-3, 0.1)) if slanting else 0.1
+        ahead, residual = np.zeros(gradient.size), -gradient
+        scaled = residual / scaling
+        way, size = scaled, float(residual @ scaled)
+        enough = forcing**2 * size
+        for _ in range(_CG_STEPS):
+            if size <= enough or self.monitor.must_stop():
+                break
+            change = yield Product(rows, "scores", way)
+            change = change - float(weight @ change) / total
+            image = yield Product(rows, "combine", weight * change)
+            image = image + way
+            step = size / float(way @ image)
+            ahead += step * way
+            residual = residual - step * image
+            scaled = residual / scaling
+            before, size = size, float(residual @ scaled)
+            way = scaled + (size / before) * way
+            self.monitor.iteration += share
+        return ahead

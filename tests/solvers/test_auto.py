@@ -1,0 +1,57 @@
+"""The choice of a solver, against the measurements that it was made from."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from widemargin.data import as_rows
+from widemargin.risk import CrammerSinger, Hinge, SquaredHinge
+from widemargin.solvers import auto
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))  # benchmarks/ is no part of the installed package
+
+from benchmarks import choice  # noqa: E402
+
+CELLS = choice.read(ROOT / "benchmarks" / "results" / "choice.jsonl")
+
+
+def test_the_choice_is_nearly_always_close_to_the_best():
+    ratios = np.array([choice.ratio(cell) for cell in CELLS])
+    assert np.mean(ratios <= 1.5) >= 0.9
+
+
+def test_the_choice_is_never_the_slowest():
+    assert [cell for cell in CELLS if choice.is_slowest(cell)] == []
+
+
+def test_all_was_measured():
+    assert len(CELLS) == len(choice.DATA) * len(choice.RISKS) * len(choice.COSTS)
+    assert all(set(cell["seconds"]) == set(choice.SOLVERS) for cell in CELLS)
+
+
+@pytest.mark.parametrize("risk", [Hinge, SquaredHinge])
+def test_facts_count_the_rows_that_count(risk):
+    X = sp.random(100, 7, density=0.5, format="csr", random_state=0)
+    X[10:20] = 0.0
+    cost = np.repeat([0.0, 3.0], 50)
+    facts = auto.facts(as_rows(sp.csr_matrix(X)), risk(np.resize([1, -1], 100), cost))
+    counted = X[50:].multiply(X[50:]).sum(axis=1)
+    assert facts.n_rows == np.count_nonzero(counted)
+    assert facts.n_features == 7
+    assert facts.squared == (risk is SquaredHinge)
+    assert facts.stretch == pytest.approx(3.0 / np.mean(1.0 / counted[counted > 0]))
+
+
+def test_rows_of_zeros_have_a_solver():
+    rows = as_rows(np.zeros((4, 3)))
+    assert auto.choose(rows, Hinge(np.array([1, -1, 1, -1]), np.ones(4))) in choice.SOLVERS
+
+
+def test_newton_says_what_it_cannot_do():
+    rows = as_rows(np.eye(3))
+    with pytest.raises(ValueError, match=r"two classes apart .* needs one of 'dcd', 'acf'"):
+        auto.check("newton", rows, CrammerSinger(np.arange(3), np.ones(3), 3))

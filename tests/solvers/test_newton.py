@@ -1,0 +1,441 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.data.on_disk import write
+from tests.exact import optimum
+from tests.strategies import problems
+from widemargin import threads
+from widemargin.certificate import certify_state
+from widemargin.data import as_rows
+from widemargin.data.disk import open_rows
+from widemargin.monitor import Interruption, Monitor
+from widemargin.problem import Intercept, Problem, State
+from widemargin.risk import Hinge, SquaredHinge
+from widemargin.solvers import newton, newton_direction
+from widemargin.solvers.newton import Newton
+
+RISKS = [Hinge, SquaredHinge]
+
+
+def tall(n=3000, d=8, seed=0, dtype=np.float32, sparse=False):
+    """Rows of few features, a tenth of them with the wrong label."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)).astype(dtype)
+    if sparse:
+        X[rng.random((n, d)) < 0.8] = 0.0
+    y = np.where(X @ rng.standard_normal(d) + 0.3 > 0, 1, -1)
+    y[rng.random(n) < 0.1] *= -1
+    return (sp.csr_matrix(X) if sparse else X), y
+
+
+def tall_problem(C=1.0, risk=Hinge, intercept=Intercept.FREE, **data):
+    X, y = tall(**data)
+    return Problem(as_rows(X), risk(y, np.full(len(y), C)), intercept)
+
+
+def solve(problem, tol=1e-3, state=None, **limits):
+    limits.setdefault("max_iter", 2000)
+    monitor = Monitor(tol=tol, **limits)
+    return Newton().solve(problem, state or State.zero(problem), monitor), monitor
+
+
+def assert_certified(problem, state, monitor):
+    """The certificate reported is what the state proves by itself."""
+    again = certify_state(problem, state)
+    scale = 1e-9 * max(1e-300, again.primal)
+    assert np.isfinite(state.coef).all()
+    assert again.primal == pytest.approx(monitor.certificate.primal, rel=1e-12, abs=scale)
+    assert again.dual == pytest.approx(monitor.certificate.dual, rel=1e-9, abs=scale)
+
+
+class NoArrays:
+    """Rows that can do nothing but what the contract says."""
+
+    def __init__(self, rows):
+        self.rows = rows
+        self.n_rows, self.n_features, self.dtype = rows.n_rows, rows.n_features, rows.dtype
+        self.products = []
+
+    def scores(self, W):
+        self.products.append(("scores", W.ndim))
+        return self.rows.scores(W)
+
+    def combine(self, G):
+        self.products.append(("combine", G.ndim))
+        return self.rows.combine(G)
+
+    def squared_norms(self):
+        return self.rows.squared_norms()
+
+    def take(self, index):
+        return NoArrays(self.rows.take(index))
+
+
+# --- the optimum ------------------------------------------------------------------------------
+
+
+@settings(max_examples=150)
+@given(problems(), st.sampled_from([1e-3, 1e-8]))
+def test_it_finds_the_optimum(problem, tol):
+    state, monitor = solve(problem, tol)
+    assert monitor.status == "converged"
+    assert_certified(problem, state, monitor)
+    risk = problem.risk
+    best = optimum(
+        problem.rows.matrix,
+        risk.y,
+        risk.cost,
+        squared=risk.squared,
+        intercept=problem.intercept,
+    )
+    slack = 1e-6 * max(1.0, abs(best))
+    assert monitor.certificate.dual <= best + slack
+    assert monitor.certificate.primal >= best - slack
+    assert monitor.certificate.primal <= best * (1.0 + 2.0 * tol) + slack
+    assert np.all(state.dual[risk.cost == 0.0] == 0.0)
+
+
+@pytest.mark.parametrize("risk", RISKS)
+@pytest.mark.parametrize("intercept", Intercept)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_tall_rows_take_few_iterations(risk, intercept, sparse):
+    problem = tall_problem(10.0, risk, intercept, n=70_000, sparse=sparse)
+    state, monitor = solve(problem)
+    assert monitor.status == "converged"
+    assert monitor.iteration < 8  # after a sample, most of the way is done
+    assert_certified(problem, state, monitor)
+    primal = [record.primal for record in monitor.history]
+    dual = [record.dual for record in monitor.history]
+    assert all(np.diff(primal) <= 1e-12 * primal[0])  # the last one is computed anew
+    assert all(np.diff(dual) >= 0)
+    assert monitor.phases.keys() == {"scores", "combine", "direction", "line search"}
+
+
+def ugly_inputs():
+    """Yield named X, y that have broken solvers before."""
+    rng = np.random.default_rng(1)
+    n = 120
+    X = rng.standard_normal((n, 4))
+    y = np.where(X[:, 0] + 0.5 * rng.standard_normal(n) > 0, 1, -1)
+    y[:2] = 1, -1
+    yield "far from the origin", X + 1e4, y
+    yield "far, single precision", (X + 1e3).astype(np.float32), y
+    yield "columns of all sizes", X * np.array([1e-4, 1.0, 1e2, 1e4]), y
+    yield "constant columns", np.c_[X, np.ones(n), np.zeros(n)], y
+    yield "rows of zeros", X * (np.arange(n)[:, None] % 2), y
+    yield "nothing but zeros", 0.0 * X, y
+    yield "repeated rows", np.repeat(X[:10], 12, axis=0), np.where(rng.random(n) < 0.5, 1, -1)
+    yield "repeated columns", np.c_[X, X, X], y
+    yield "features of single rows", np.c_[X, np.eye(n)[:, :3]], y
+    yield "separable", X + 2.0 * np.sign(X[:, :1]), np.where(X[:, 0] > 0, 1, -1)
+    yield "more features than rows", rng.standard_normal((10, 50)), np.repeat([1, -1], 5)
+    yield "two rows", np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, -1])
+    yield "the same row twice", np.array([[1.0, 2.0], [1.0, 2.0]]), np.array([1, -1])
+    yield "few of one class", X, np.where(np.arange(n) < 2, 1, -1)
+
+
+@pytest.mark.parametrize(
+    ("name", "X", "y"), list(ugly_inputs()), ids=lambda v: v if type(v) is str else ""
+)
+@pytest.mark.parametrize("risk", RISKS)
+def test_ugly_inputs(name, X, y, risk):
+    for intercept in Intercept:
+        for C in (1e-6, 1.0, 1e6):
+            for tol in (1e-3, 1e-8):
+                problem = Problem(as_rows(X), risk(y, np.full(len(y), C)), intercept)
+                state, monitor = solve(problem, tol)
+                assert monitor.status == "converged", (intercept, C, tol)
+                assert np.isfinite(state.coef).all()
+                assert certify_state(problem, state).relative_gap <= 1.01 * tol
+
+
+@pytest.mark.parametrize("intercept", Intercept)
+@pytest.mark.parametrize("cost", [0.0, 1.0])
+def test_rows_of_one_class_or_of_none(intercept, cost):
+    X, _ = tall(n=50)
+    problem = Problem(as_rows(X), Hinge(np.ones(50), np.full(50, cost)), intercept)
+    state, monitor = solve(problem, 1e-6)
+    assert monitor.status == "converged"
+    assert np.isfinite([*state.coef, state.offset]).all()
+
+
+def test_unbalanced_rows_whose_optimum_is_constant():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20_000, 10)).astype(np.float32)
+    y = np.where(rng.random(20_000) < 0.01, 1, -1)
+    problem = Problem(as_rows(X), Hinge(y, np.ones(20_000)))
+    state, monitor = solve(problem)
+    assert monitor.status == "converged"
+    assert monitor.iteration < 20
+    assert np.abs(state.coef).max() < 0.01
+
+
+# --- rows that count for nothing --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("risk", RISKS)
+@pytest.mark.parametrize("intercept", Intercept)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_of_no_cost_are_as_if_they_were_not_there(risk, intercept, sparse):
+    X, y = tall(sparse=sparse)
+    cost = np.where(np.arange(len(y)) % 5 == 0, 0.0, 3.0)
+    whole = Problem(as_rows(X), risk(y, cost), intercept)
+    kept = np.flatnonzero(cost)
+    part = Problem(as_rows(X[kept]), risk(y[kept], cost[kept]), intercept)
+    state, monitor = solve(whole, 1e-8)
+    other, _ = solve(part, 1e-8)
+    assert_certified(whole, state, monitor)
+    assert monitor.certificate.primal == pytest.approx(certify_state(part, other).primal, rel=1e-8)
+    np.testing.assert_array_equal(state.dual[cost == 0.0], 0.0)
+    assert max(record.active_rows for record in monitor.history) <= kept.size
+
+
+# --- warm starts ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("risk", RISKS)
+def test_a_warm_start_at_the_solution_stops_at_once(risk):
+    problem = tall_problem(10.0, risk)
+    state, _ = solve(problem)
+    again, monitor = solve(problem, state=state)
+    assert monitor.status == "converged"
+    assert monitor.iteration == 0
+    np.testing.assert_array_equal(again.coef, state.coef)
+
+
+@pytest.mark.parametrize("risk", RISKS)
+@pytest.mark.parametrize("intercept", Intercept)
+def test_a_start_from_another_C_takes_fewer_iterations(risk, intercept):
+    before, _ = solve(tall_problem(10.0, risk, intercept))
+    problem = tall_problem(20.0, risk, intercept)
+    _, cold = solve(problem)
+    start = State(before.coef, before.offset, 2.0 * before.dual)
+    state, warm = solve(problem, state=start)
+    assert warm.status == "converged"
+    assert warm.iteration < cold.iteration
+    assert_certified(problem, state, warm)
+
+
+@settings(max_examples=60)
+@given(problems(), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1e-3, 1.0, 1e3]))
+def test_no_start_is_made_worse_and_any_start_will_do(problem, seed, scale):
+    rng = np.random.default_rng(seed)
+    start = State(
+        scale * rng.standard_normal(problem.rows.n_features),
+        0.0 if problem.intercept is Intercept.NONE else scale * float(rng.standard_normal()),
+        scale * rng.random(problem.rows.n_rows),
+    )
+    given_coef, given_dual = start.coef.copy(), start.dual.copy()
+    before = certify_state(problem, start)
+    state, monitor = solve(problem, 1e-6, state=start)
+    after = certify_state(problem, state)
+    assert monitor.status == "converged"
+    assert after.primal <= before.primal * (1.0 + 1e-12)
+    assert after.dual >= before.dual - 1e-12 * abs(before.dual)
+    np.testing.assert_array_equal(start.coef, given_coef)
+    np.testing.assert_array_equal(start.dual, given_dual)
+
+
+# --- several problems -------------------------------------------------------------------------
+
+
+def classes(n=40_000, rows=None):
+    """One problem per class, a fold of its rows left out."""
+    X, _ = tall(n=n)
+    label = np.argmax(X[:, :3] + np.random.default_rng(0).standard_normal((n, 3)), axis=1)
+    rows = as_rows(X) if rows is None else rows(as_rows(X))
+    cost = np.where(np.arange(n) % 4 == 0, 0.0, 1.0)
+    return [
+        Problem(rows, RISKS[k % 2](np.where(label == k, 1, -1), 10.0**k * cost), intercept)
+        for k, intercept in enumerate(Intercept)
+    ]
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_together_is_as_apart(n_threads):
+    together = classes()
+    monitors = [Monitor(1e-6, 1000) for _ in together]
+    with threads.lent(n_threads):
+        states = Newton().solve_together(together, [State.zero(p) for p in together], monitors)
+    for problem, state, monitor in zip(together, states, monitors):
+        alone, its_monitor = solve(problem, 1e-6)
+        assert monitor.status == "converged"
+        assert_certified(problem, state, monitor)
+        assert monitor.iteration == pytest.approx(its_monitor.iteration, abs=2)
+        np.testing.assert_allclose(state.coef, alone.coef, rtol=1e-2, atol=1e-3)
+
+
+def test_together_shares_passes():
+    together = classes(n=300, rows=NoArrays)
+    monitors = [Monitor(1e-3, 1000) for _ in together]
+    Newton().solve_together(together, [State.zero(p) for p in together], monitors)
+    counter = together[0].rows
+    shared = len(counter.products)
+    assert any(ndim == 2 for _, ndim in counter.products)
+    counter.products.clear()
+    for problem in together:
+        solve(problem)
+    assert shared < 0.7 * len(counter.products)
+
+
+def test_many_problems_go_in_groups(monkeypatch):
+    monkeypatch.setattr(newton, "_SIDE_BY_SIDE", 2)
+    together = classes(n=300)
+    monitors = [Monitor(1e-3, 1000) for _ in together]
+    Newton().solve_together(together, [State.zero(p) for p in together], monitors)
+    assert [monitor.status for monitor in monitors] == ["converged"] * 3
+
+
+def test_a_problem_that_stops_leaves_the_others_alone():
+    together = classes(n=3000)
+    monitors = [Monitor(1e-8, 1000), Monitor(1e-8, 1), Monitor(1e-8, 1000)]
+    states = Newton().solve_together(together, [State.zero(p) for p in together], monitors)
+    assert [monitor.status for monitor in monitors] == ["converged", "max_iter", "converged"]
+    for problem, state, monitor in zip(together, states, monitors):
+        assert_certified(problem, state, monitor)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_same_threads_give_the_same_bits(n_threads, sparse):
+    problem = tall_problem(n=70_000, sparse=sparse)
+    with threads.lent(n_threads):
+        first, _ = solve(problem)
+        second, _ = solve(problem)
+    np.testing.assert_array_equal(first.coef, second.coef)
+    np.testing.assert_array_equal(first.dual, second.dual)
+
+
+# --- conjugate gradients, and rows elsewhere --------------------------------------------------
+
+
+@pytest.mark.parametrize("risk", RISKS)
+@pytest.mark.parametrize("intercept", Intercept)
+@pytest.mark.parametrize("kind", ["dense", "csr", "elsewhere"])
+def test_conjugate_gradients_find_the_same(risk, intercept, kind, monkeypatch):
+    problem = tall_problem(5.0, risk, intercept, n=400, sparse=kind == "csr")
+    factorised, _ = solve(problem, 1e-6)
+    if kind == "elsewhere":
+        problem = Problem(NoArrays(problem.rows), problem.risk, intercept)
+    else:
+        monkeypatch.setattr(newton_direction, "_CHOLESKY_FEATURES", 0)
+    state, monitor = solve(problem, 1e-6)
+    assert monitor.status == "converged"
+    assert_certified(problem, state, monitor)
+    np.testing.assert_allclose(state.coef, factorised.coef, rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("risk", RISKS)
+def test_rows_on_disk(risk, tmp_path):
+    X, y = tall(n=300, sparse=True)
+    problem = Problem(open_rows(write(tmp_path / "rows", X, y)), risk(y, np.ones(300)))
+    state, monitor = solve(problem)
+    assert monitor.status == "converged"
+    assert_certified(problem, state, monitor)
+
+
+def test_many_features():
+    rng = np.random.default_rng(0)
+    X = sp.random(300, 1500, 0.02, format="csr", random_state=rng, dtype=np.float32)
+    y = np.where(rng.random(300) < 0.5, 1, -1)
+    for risk in RISKS:
+        problem = Problem(as_rows(X), risk(y, np.ones(300)))
+        state, monitor = solve(problem)
+        assert monitor.status == "converged"
+        assert_certified(problem, state, monitor)
+
+
+# --- moments of rows --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("density", [0.05, 0.5, None])
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_moments(density, n_threads):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((9000, 40)).astype(np.float32)
+    if density is not None:
+        X[rng.random(X.shape) > density] = 0.0
+    rows = as_rows(X if density is None else sp.csr_matrix(X))
+    index = np.flatnonzero(rng.random(9000) < 0.7)
+    weight = rng.random(index.size)
+    for center in (np.zeros(40), rng.standard_normal(40)):
+        with threads.lent(n_threads):
+            second, first = rows.moments(index, weight, center)
+        less = X[index].astype(np.float64) - center
+        np.testing.assert_allclose(first, weight @ less, atol=1e-9)
+        np.testing.assert_allclose(np.tril(second), np.tril((less.T * weight) @ less), atol=1e-9)
+    squares = (X.astype(np.float64) ** 2).T @ np.arange(9000.0)
+    np.testing.assert_allclose(rows.combine_squares(np.arange(9000.0)), squares, rtol=1e-12)
+
+
+# --- stopping ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [3000, 70_000])
+def test_iterations_run_out(n):
+    problem = tall_problem(100.0, n=n)
+    state, monitor = solve(problem, 1e-12, max_iter=2)
+    assert monitor.status == "max_iter"
+    assert 2 <= monitor.iteration < 3
+    assert_certified(problem, state, monitor)
+
+
+@pytest.mark.parametrize("n", [3000, 70_000])
+def test_time_runs_out(n):
+    problem = tall_problem(n=n)
+    state, monitor = solve(problem, 1e-12, max_time=0.0)
+    assert monitor.status == "max_time"
+    assert_certified(problem, state, monitor)
+
+
+@pytest.mark.parametrize("features", [0, 1000])
+def test_it_is_interrupted(features, monkeypatch):
+    monkeypatch.setattr(newton_direction, "_CHOLESKY_FEATURES", features)
+    problem = tall_problem(1e4)
+    interruption = Interruption()
+
+    def request(record, state):
+        interruption.requested = len(monitor.history) == 3
+
+    monitor = Monitor(1e-12, 1000, interruption=interruption, on_check=request)
+    state = Newton().solve(problem, State.zero(problem), monitor)
+    assert monitor.status == "interrupted"
+    assert_certified(problem, state, monitor)
+
+
+@pytest.mark.parametrize("features", [0, 1000])
+def test_no_time_is_lost_before_it_stops(features, monkeypatch):
+    """Asked to stop in the midst of an iteration, it ends with what it has."""
+    monkeypatch.setattr(newton_direction, "_CHOLESKY_FEATURES", features)
+    problem = tall_problem(1e4)
+    monitor = Monitor(1e-12, 1000)
+    looks = iter(range(1000))
+    monitor.must_stop = lambda: next(looks) >= 4 or Monitor.must_stop(monitor)
+    state = Newton().solve(problem, State.zero(problem), monitor)
+    assert len(monitor.history) <= 4
+    assert_certified(problem, state, monitor)
+
+
+def test_a_callback_stops():
+    problem = tall_problem(1e4)
+    monitor = Monitor(1e-12, 1000, on_check=lambda record, state: len(monitor.history) == 5)
+    state = Newton().solve(problem, State.zero(problem), monitor)
+    assert monitor.status == "callback"
+    assert len(monitor.history) == 5
+    assert_certified(problem, state, monitor)
+
+
+@pytest.mark.parametrize("risk", [Hinge, SquaredHinge])
+def test_what_it_is_stuck_with_is_handed_over(risk, monkeypatch):
+    """Coordinate descent goes on from where it was, to the same tolerance."""
+    monkeypatch.setattr(newton, "_PATIENCE", 1)
+    monkeypatch.setattr(newton, "_PROGRESS", 1.0)
+    problem = tall_problem(1.0, risk) if risk is not Hinge else tall_problem(1.0)
+    monitor = Monitor(1e-3, 1000)
+    state = Newton().solve(problem, State.zero(problem), monitor)
+    assert monitor.status == "converged"
+    assert "passes" in monitor.phases
+    assert_certified(problem, state, monitor)
