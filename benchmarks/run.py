@@ -118,6 +118,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--grid", choices=sorted(GRIDS), default="text")
     parser.add_argument("--quick", action="store_true", help="the grid's few telling cells only")
+    parser.add_argument("--data", nargs="+", metavar="NAME", help="only cells of these sets")
     parser.add_argument("--out", type=Path, required=True, help="JSON lines file to write")
     parser.add_argument("--peers", nargs="+", choices=peers.MODULES, default=peers.MODULES)
     parser.add_argument("--target", type=float, default=1e-3, help="relative suboptimality")
@@ -131,6 +132,8 @@ def main() -> None:
     options = parse()
     grid = GRIDS[options.grid]
     cells = grid.quick if options.quick else grid.cells
+    if options.data:
+        cells = tuple(cell for cell in cells if cell.data in options.data)
     first = machine.describe() | {
         "grid": options.grid,
         "target": options.target,

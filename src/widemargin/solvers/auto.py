@@ -20,8 +20,10 @@ DEFAULT_BUDGET = 1 << 30
 # more it takes seconds, for many rows, and is worth them above this stretch.
 _FEW_FEATURES, _SOME_FEATURES = 300, 1000
 _NEWTON_PAYS = {False: 300.0, True: 30.0}  # by whether the loss is squared
-# Above this stretch adaptive frequencies pay: see `Facts`.
-_ADAPTIVE_PAYS = 2.0
+# Below this stretch a squared hinge is nearly a parabola, and Newton's first step nearly the last.
+_NEARLY_A_PARABOLA = 0.005
+# Above this stretch adaptive frequencies pay, see `Facts`; a squared loss has no bounds to find.
+_ADAPTIVE_PAYS = {False: 2.0, True: 0.0}
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,9 @@ def pick(facts: Facts) -> str:
         and facts.stretch > _NEWTON_PAYS[facts.squared]
     ):
         return "newton"
-    return "acf" if facts.stretch > _ADAPTIVE_PAYS else "dcd"
+    if facts.squared and facts.stretch < _NEARLY_A_PARABOLA:
+        return "newton"
+    return "acf" if facts.stretch > _ADAPTIVE_PAYS[facts.squared] else "dcd"
 
 
 def choose(rows, risk: MarginRisk | CrammerSinger) -> str:
