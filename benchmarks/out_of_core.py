@@ -102,11 +102,6 @@ def paths_shards() -> Path:
     return _file("paths-shards", _write_paths_shards)
 
 
-def covtype_shards() -> Path:
-    """Shards of numbers: covtype, class 2 against the rest, in random order."""
-    return _file("covtype-shards", _write_covtype_shards)
-
-
 def _file(name: str, write, *arguments) -> Path:
     path = FILES / name
     if not path.exists():
@@ -154,14 +149,6 @@ def _write_paths_shards(path: Path) -> None:
             if block.begin < end:
                 X = _matrix(block, rows.n_features)[: end - block.begin]
                 writer.add(X, rows.labels[block.begin : end])
-
-
-def _write_covtype_shards(path: Path) -> None:
-    data = datasets.load("covtype_binary", download=False)
-    order = np.random.default_rng(0).permutation(data.y.size)
-    with ShardWriter(path) as writer:
-        for part in np.array_split(order, 40):
-            writer.add(sp.csr_matrix(data.X[part]), data.y[part])
 
 
 def _matrix(block, n_features):
@@ -284,32 +271,22 @@ def _objective_of_strings(file, n_rows, solver) -> tuple[float, float]:
 # --- rivals ---------------------------------------------------------------------------------
 
 
-def rivals() -> str:
-    """Time to an objective 0.1 % above the best, by solver, C and memory, on paths."""
-    return _rivals(paths_shards(), limit=30.0)
-
-
-def rivals_covtype() -> str:
-    """The same on covtype, whose rows have few features in common with all others.
-
-    Less than a quarter of it would be less than a block.
-    """
-    return _rivals(covtype_shards(), limit=30.0, shares={"1/4": 1 / 4})
-
-
 COSTS = (0.1, 1.0, 10.0)
 REACHED = 1e-3
+RACE_SECONDS = 30.0
 
 
-def _rivals(shards: Path, limit: float, shares: dict[str, float] = SHARES) -> str:
+def rivals() -> str:
+    """Time to an objective 0.1 % above the best, by solver, C and memory, on paths."""
+    shards = paths_shards()
     cells, firsts, close = [], 0, 0
     for C in COSTS:
         optimum = apart(_optimum, shards, C)
-        for name, share in shares.items():
+        for name, share in SHARES.items():
             cell = [f"{C:g}", name]
             reached = {}
             for solver in auto.OUT_OF_CORE:
-                found = apart(_race, shards, solver, C, share, optimum, limit)
+                found = apart(_race, shards, solver, C, share, optimum)
                 reached[solver] = found["reached"]
                 seconds = f"{found['reached']:.1f} s" if found["reached"] < np.inf else "-"
                 cell += [
@@ -336,7 +313,7 @@ def _optimum(shards, C) -> float:
     return model.fit(X, rows.labels).certificate_.primal
 
 
-def _race(shards, solver, C, share, optimum, limit) -> dict:
+def _race(shards, solver, C, share, optimum) -> dict:
     """Run a solver within `share` of the rows' bytes; tell when its w was good enough."""
     warm_up()
     with Memory() as memory:
@@ -345,7 +322,7 @@ def _race(shards, solver, C, share, optimum, limit) -> dict:
             rows, Hinge(np.sign(rows.labels), np.full(rows.n_rows, C)), Intercept.NONE
         )
         budget = int(bytes_beside_rows(problem) + share * rows.nbytes)
-        monitor = Sampler(tol=1e-4, max_iter=10**9, max_time=limit)
+        monitor = Sampler(tol=1e-4, max_iter=10**9, max_time=RACE_SECONDS)
         method = auto.make(solver, problem.risk, 0, budget)
         method.solve(problem, State.zero(problem), monitor)
     objectives = _objectives(problem, rows, monitor.samples)
@@ -490,7 +467,6 @@ def _busy(source, features, budget) -> list[str]:
 SECTIONS = {
     "debian": debian,
     "rivals": rivals,
-    "rivals-covtype": rivals_covtype,
     "reader": reader,
     "busy": busy,
     "splice": splice,
