@@ -12,19 +12,17 @@ section `reader` has it forget them first.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import re
 import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.analyse import ROOT
-from benchmarks.sections import run, table
+from benchmarks.sections import apart, run, table
 from widemargin import LinearSVC, datasets, open_rows
 from widemargin.data.expand import HashedNgrams, WeightedDegree
 from widemargin.data.shards import ShardWriter
@@ -44,13 +42,6 @@ MEGABYTE = 1e6
 
 
 # --- processes, and their memory --------------------------------------------------------------
-
-
-def apart(task, *arguments):
-    """Return task(*arguments), computed in a process of its own."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
-        return pool.submit(task, *arguments).result()
 
 
 class Memory:

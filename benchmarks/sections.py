@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from benchmarks.analyse import rewrite
@@ -17,6 +19,13 @@ def table(header: list[str], rows: list[list[str]]) -> str:
         lines.append("| " + " | ".join(row) + " |")
         print(lines[-1], flush=True)
     return "\n".join(lines)
+
+
+def apart(task, *arguments):
+    """Return task(*arguments), computed in a process of its own."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        return pool.submit(task, *arguments).result()
 
 
 def run(description: str, document: Path, sections: dict[str, Callable[[], str]], warm_up) -> None:

@@ -14,12 +14,10 @@ stops after 240 s, which cuts the largest values of C short: the largest gap say
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import threading
 import time
 import warnings
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,7 +27,7 @@ from sklearn.svm import LinearSVC as SklearnLinearSVC
 
 from benchmarks.analyse import ROOT
 from benchmarks.problems import Cell, primal_objective
-from benchmarks.sections import run, table
+from benchmarks.sections import apart, run, table
 from widemargin import LinearSVCCV, datasets, svm_path
 
 DOCUMENT = ROOT / "docs" / "solvers.md"
@@ -45,13 +43,6 @@ def load(name: str):
 
 def folds(y):
     return list(StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(y, y))
-
-
-def apart(task, *arguments):
-    """Return task(*arguments), computed in a process of its own."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
-        return pool.submit(task, *arguments).result()
 
 
 class Memory(threading.Thread):

@@ -27,6 +27,7 @@ from widemargin.estimators.validation import (
     check_matrix,
     check_same_length,
     check_weights,
+    classes_of,
 )
 from widemargin.progress import ProgressBar
 
@@ -236,7 +237,7 @@ class _Search:
         self.estimator, self.model, self.scorer, self.costs = estimator, model, scorer, costs
         self.rows, self.y, self.weights, self.folds = rows, y, weights, folds
         self.data = {"estimator": estimator, **data}
-        self.classes, self.codes = np.unique(y, return_inverse=True)
+        self.classes, self.codes = classes_of(y)
         self.fold_weights = fold_weights(folds, weights, y.size)
         self.path = CostPath(
             model, rows, self.classes, self.codes, self.fold_weights, n_costs=costs.size + 1

@@ -31,6 +31,7 @@ from widemargin.estimators.validation import (
     check_matrix,
     check_same_length,
     check_weights,
+    classes_of,
 )
 from widemargin.monitor import Interruption, Monitor
 from widemargin.problem import Intercept, State
@@ -113,7 +114,7 @@ def svm_path(X, y, *, Cs=20, sample_weight=None, **parameters) -> SVMPath:
     X = check_matrix(model, X, reset=True)
     y = check_labels(y)
     check_same_length(X, y)
-    classes, codes = np.unique(y, return_inverse=True)
+    classes, codes = classes_of(y)
     weights = check_weights(sample_weight, X)
     path = CostPath(model, as_rows(X), classes, codes, [weights], n_costs=Cs.size)
     found = {}
@@ -163,7 +164,6 @@ class CostPath:
 
     def __init__(self, model, rows: Rows, classes, codes, weights, n_costs: int):
         self.model = model
-        codes = codes.astype(np.min_scalar_type(len(classes)))  # an eighth of the memory, mostly
         self.make_problems = partial(make_problems, rows=rows, classes=classes, codes=codes)
         self.rows, self.weights, self.costs_left = rows, weights, n_costs
         self.n_jobs = effective_n_jobs(model.n_jobs)

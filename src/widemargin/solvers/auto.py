@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from widemargin.data import Rows
-from widemargin.data.memory import RowsInMemory
 from widemargin.risk import CrammerSinger, MarginRisk, Risk
 
 #: what `solver=` accepts
@@ -32,8 +31,8 @@ class Facts:
 
     Attributes
     ----------
-    n_rows, n_features, n_entries : int
-        Of the rows that count; entries are the numbers stored.
+    n_rows, n_features : int
+        Of the rows that count.
     squared : bool
         Whether the loss is.
     stretch : float
@@ -45,19 +44,17 @@ class Facts:
 
     n_rows: int
     n_features: int
-    n_entries: int
     squared: bool
     stretch: float
 
 
-def facts(rows: RowsInMemory, risk: MarginRisk) -> Facts:
+def facts(rows: Rows, risk: MarginRisk) -> Facts:
     """Return what there is to know of a problem before it is solved."""
     norms = rows.squared_norms()
     counted = (risk.cost > 0.0) & (norms > 0.0)
     n = int(np.count_nonzero(counted))
     stretch = float(risk.cost[counted].mean() / np.mean(1.0 / norms[counted])) if n else 0.0
-    entries = rows.n_entries * n // max(1, rows.n_rows)
-    return Facts(n, rows.n_features, entries, risk.squared, stretch)
+    return Facts(n, rows.n_features, risk.squared, stretch)
 
 
 def pick(facts: Facts) -> str:
