@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint lint-ruff lint-format lint-mypy format bench clean
+.PHONY: help demo test test-gpu lint lint-ruff lint-format lint-mypy format bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,6 +15,9 @@ demo: $(VENV)/test.stamp ## train, certify and compare on small data
 
 test: $(VENV)/test.stamp ## run the tests
 	$(BIN)/python -m pytest -n 2 -q
+
+test-gpu: ## run the tests that need a GPU, with the Python that has CuPy
+	PYTHONPATH=src $(PYTHON) -m pytest -q -m gpu tests/gpu
 
 lint: lint-ruff lint-format lint-mypy ## check style and types
 

@@ -4,12 +4,12 @@
     OMP_NUM_THREADS=1 python -m benchmarks.selection rcv1 a9a       # some
 
 rewrites the tables in docs/solvers.md. 20 values of C from 1e-3 to 1e3, 5 folds, hinge, two
-threads or processes, penalised intercept (scikit-learn has no other), each in a process of its
-own with its children counted. scikit-learn keeps its defaults (tol=1e-4, max_iter=1000). On news20
+threads or processes, penalised intercept (scikit-learn has no other), tol=1e-4, each in a process
+of its own with its children counted. scikit-learn keeps its defaults (tol=1e-4, max_iter=1000). On news20
 and covtype it would take hours: there it trains on one fold and for some values of C only, on
 covtype for 100 sweeps instead of 1000; others are taken to need as long as the nearest smaller
 value measured, and two processes to be twice as fast as one. Both are kind to it. On news20 ours
-stops after 240 s, which cuts the largest values of C short: the largest gap says by how much.
+stops after 300 s, which cuts the largest values of C short: the largest gap says by how much.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ DOCUMENT = ROOT / "docs" / "solvers.md"
 COSTS = np.logspace(-3, 3, 20)
 FOLDS = 5
 THREADS = 2
+# Certified. Looser ones are faster by a half, but where C is small scikit-learn's objectives are
+# then better in the fourth digit.
+TOL = 1e-4
 
 
 def load(name: str):
@@ -105,6 +108,7 @@ def ours(name: str, limits: dict) -> dict:
         Cs=COSTS,
         cv=splits,
         loss="hinge",
+        tol=TOL,
         penalized_intercept=True,
         n_jobs=THREADS,
         random_state=0,
@@ -176,7 +180,13 @@ def our_objectives(name: str, places: list[int]) -> list[float]:
     train, _ = folds(y)[0]
     costs = COSTS[: places[-1] + 1]
     path = svm_path(
-        X[train], y[train], Cs=costs, loss="hinge", penalized_intercept=True, n_jobs=THREADS
+        X[train],
+        y[train],
+        Cs=costs,
+        loss="hinge",
+        tol=TOL,
+        penalized_intercept=True,
+        n_jobs=THREADS,
     )
     return [path.certificates[place].primal for place in places]
 
@@ -222,7 +232,7 @@ HEADER = [
 SECTIONS = {
     "rcv1": section("rcv1", [0, 6, 13, 19], in_part=False),
     "a9a": section("a9a", [0, 6, 13, 19], in_part=False),
-    "news20": section("news20", [0, 6, 12], max_time=240.0),
+    "news20": section("news20", [0, 6, 12], max_time=300.0),
     "covtype": section("covtype", [0, 6, 12], max_iter=100),
 }
 

@@ -12,18 +12,31 @@ PACKAGE = Path(__file__).parents[1] / "src" / "widemargin"
 # What each room may import of the package, besides itself.
 ALLOWED = {
     "kernels": set(),
+    "arrays": set(),
     "threads": set(),
     "atomic": set(),
     "data": {"kernels", "threads", "atomic"},
-    "risk": {"kernels", "threads"},
+    "passes": {"kernels", "threads"},
+    "risk": {"arrays", "passes", "threads"},
     "problem": {"data", "risk"},
-    "certificate": {"data", "risk", "problem"},
+    "certificate": {"arrays", "data", "risk", "problem"},
     "monitor": {"certificate"},
     "progress": set(),
-    "solvers": {"data", "risk", "problem", "certificate", "monitor", "kernels", "threads"},
+    "solvers": {
+        "arrays",
+        "passes",
+        "data",
+        "risk",
+        "problem",
+        "certificate",
+        "monitor",
+        "kernels",
+        "threads",
+    },
     "datasets": {"data"},
     "metrics": {"kernels"},
     "estimators": {
+        "arrays",
         "metrics",
         "solvers",
         "data",
@@ -35,7 +48,7 @@ ALLOWED = {
         "threads",
         "atomic",
     },
-    "model_io": {"estimators", "certificate", "atomic"},
+    "model_io": {"arrays", "estimators", "certificate", "atomic"},
     "cli": {"estimators", "model_io", "data", "datasets", "certificate", "metrics"},
 }
 

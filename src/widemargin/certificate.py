@@ -19,7 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from widemargin.arrays import beside
 from widemargin.data.products import products
+from widemargin.data.rows import home
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import MarginRisk, RowRisk
 
@@ -97,7 +99,7 @@ def primal_value(problem: Problem, coef, offset, scores=None) -> float:
     penalty = 0.5 * float(np.vdot(coef, coef))
     if problem.intercept is Intercept.PENALIZED:
         penalty += 0.5 * float(np.vdot(offset, offset))
-    return penalty + problem.risk.value(scores + offset)
+    return penalty + problem.risk.value(scores + beside(offset, scores))
 
 
 def dual_value(problem: Problem, dual) -> tuple[float, np.ndarray]:
@@ -117,7 +119,7 @@ def dual_value(problem: Problem, dual) -> tuple[float, np.ndarray]:
     coef = problem.rows.combine(A)
     penalty = 0.5 * float(np.vdot(coef, coef))
     if problem.intercept is Intercept.PENALIZED:
-        penalty += 0.5 * float(np.sum(A.sum(axis=0) ** 2))
+        penalty += 0.5 * float((A.sum(axis=0) ** 2).sum())
     return height - penalty, coef
 
 
@@ -125,8 +127,8 @@ def _tangent_sum(problem, tangents):
     """Return A of the planes that touch the risk at the given points, and their height at 0."""
     weights = np.maximum(tangents.weights, 0.0)
     weights = weights / max(1.0, weights.sum())
-    A, height = np.zeros(problem.rows.n_rows), 0.0
-    for weight, coef in zip(weights, tangents.coefs):
+    A, height = np.zeros(problem.rows.n_rows, like=home(problem.rows)), 0.0
+    for weight, coef in zip(weights.tolist(), tangents.coefs):
         cut = problem.risk.cut(problem.rows.scores(coef))
         A -= weight * cut.slope
         height += weight * cut.constant

@@ -5,7 +5,7 @@ from enum import Enum
 
 import numpy as np
 
-from widemargin.data.rows import Rows
+from widemargin.data.rows import Rows, coef_home, home
 from widemargin.risk import Risk, RowRisk
 
 
@@ -72,8 +72,8 @@ class State:
     @classmethod
     def zero(cls, problem: Problem) -> "State":
         outputs, rows = problem.risk.outputs, problem.rows
-        dual: np.ndarray | Tangents = Tangents(np.empty(0), np.empty((0, rows.n_features)))
+        coef = np.zeros((rows.n_features, *outputs), like=coef_home(rows))
+        dual: np.ndarray | Tangents = Tangents(np.empty(0), coef[None][:0])
         if isinstance(problem.risk, RowRisk):
-            dual = np.zeros((rows.n_rows, *outputs))
-        offset = np.zeros(outputs) if outputs else 0.0
-        return cls(np.zeros((rows.n_features, *outputs)), offset, dual)
+            dual = np.zeros((rows.n_rows, *outputs), like=home(rows))
+        return cls(coef, np.zeros(outputs) if outputs else 0.0, dual)

@@ -8,8 +8,8 @@ from strategies import gradings
 
 from widemargin import threads
 from widemargin.kernels import pairwise as kernels
+from widemargin.passes import sweeps as module
 from widemargin.risk import PairwiseHinge
-from widemargin.risk import pairwise as module
 
 
 def by_hand(y, weight, group, S):

@@ -27,6 +27,8 @@ class RowsInMemory:
     n_features: int
     dtype: np.dtype
 
+    #: multiplications that one call of `moments` may take: about a twentieth of a second
+    multiplications_per_call = 1 << 29
     #: whether kernels take W (d, k) transposed, as rows of their own
     transposes: bool
 

@@ -46,3 +46,16 @@ def as_rows(X) -> Rows:
     if scipy.sparse.issparse(X):
         return CsrRows(X)
     return DenseRows(X)
+
+
+def home(rows):
+    """Return an array that is where scores are, for NumPy's `like=`; None for the host."""
+    return getattr(rows, "like", None)
+
+
+def coef_home(rows):
+    """Return an array that is where coefficients are, as `home` does.
+
+    That may be the host where rows are not: what is done to few numbers is done there sooner.
+    """
+    return getattr(rows, "coef_like", None)

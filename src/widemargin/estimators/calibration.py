@@ -6,7 +6,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import StratifiedKFold
 
-from widemargin.data import as_rows
 from widemargin.estimators.folds import fold_weights
 from widemargin.estimators.path import CostPath
 
@@ -67,7 +66,7 @@ def probabilities(scores, sigmoids):
     return np.divide(each, total, out=even, where=total > 0.0)
 
 
-def calibrate(model, X, y, weights, states, interruption):
+def calibrate(model, rows, y, weights, states, interruption):
     """Return the sigmoids of a model, from scores by models that have not seen the rows.
 
     The rows are split into folds, and a model is trained without each, to the gap that the
@@ -76,7 +75,7 @@ def calibrate(model, X, y, weights, states, interruption):
     Parameters
     ----------
     model : fitted LinearSVC
-    X : matrix or Rows of shape (n, d)
+    rows : Rows of shape (n, d)
     y : ndarray of shape (n,)
     weights : ndarray of shape (n,) or None
     states : list of State
@@ -95,7 +94,7 @@ def calibrate(model, X, y, weights, states, interruption):
     reached = max(part.relative_gap for part in model.certificate_.parts or [model.certificate_])
     path = CostPath(
         clone(model).set_params(tol=max(model.tol, reached)),
-        as_rows(X),
+        rows,
         classes,
         codes,
         fold_weights(folds, weights, y.size),

@@ -5,6 +5,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from widemargin.certificate import Certificate, certify_state
 from widemargin.data import as_rows
+from widemargin.data.devices import gpu_array, is_on_gpu
 from widemargin.estimators.problems import make_problems
 from widemargin.estimators.ranking import OrderingModel
 from widemargin.estimators.validation import check_matrix, check_same_length, check_weights
@@ -34,7 +35,7 @@ def certify(model, X, y, sample_weight=None, qid=None) -> Certificate:
     check_is_fitted(model)
     model = getattr(model, "best_estimator_", model)
     X = check_matrix(model, X, reset=False)
-    y = column_or_1d(y)
+    y = column_or_1d(gpu_array(y).get() if is_on_gpu(y) else y)
     check_same_length(X, y)
     n_rows = training_rows(model)
     if y.shape[0] != n_rows:
@@ -49,7 +50,7 @@ def certify(model, X, y, sample_weight=None, qid=None) -> Certificate:
             label = y[row : row + 1].tolist()[0]
             raise ValueError(f"row {row} has label {label!r}, which the model does not know")
     if isinstance(model, OrderingModel):
-        problem = model._problem(X, y, qid, sample_weight)
+        problem = model._problem(as_rows(X), y, qid, sample_weight)
         return certify_state(problem[0], problem.state(model))
     codes = np.searchsorted(model.classes_, y)
     weights = check_weights(sample_weight, X)

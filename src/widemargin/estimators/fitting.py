@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from widemargin import threads
 from widemargin.certificate import Certificate
+from widemargin.data.rows import home
 from widemargin.estimators.callbacks import LEVELS, GapLevels
 from widemargin.estimators.checkpoint import Checkpoint
 from widemargin.estimators.validation import check_bytes
@@ -42,10 +43,13 @@ class Fit:
         self.estimator, self.problems, self.starts = estimator, problems, starts
         self.solver, self.seeds, self.data = solver, seeds, data
         n_jobs = effective_n_jobs(estimator.n_jobs)
-        # Rows on disk are read for one problem at a time: memory is meant for one.
-        alone = solver in auto.OUT_OF_CORE or auto.shares_passes(solver)
+        # Rows on disk are read for one problem at a time: memory is meant for one. And one
+        # problem keeps a GPU busy.
+        on_gpu = home(problems.rows) is not None
+        alone = solver in auto.OUT_OF_CORE or auto.shares_passes(solver) or on_gpu
         self.n_threads = 1 if alone else min(n_jobs, len(problems))
-        self.n_row_threads = n_jobs // self.n_threads if auto.splits_rows(self.solver) else 1
+        splits = auto.splits_rows(solver) and not on_gpu
+        self.n_row_threads = n_jobs // self.n_threads if splits else 1
         self.interruption = Interruption()
         self.states: list = [None] * len(problems)
         self.monitors: list = [None] * len(problems)

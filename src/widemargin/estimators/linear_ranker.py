@@ -5,7 +5,9 @@ import warnings
 import numpy as np
 from sklearn.callback import with_callbacks
 
-from widemargin.data import as_rows
+from widemargin.arrays import beside, on_host
+from widemargin.data.devices import is_on_gpu, placed
+from widemargin.data.rows import home
 from widemargin.estimators.ranking import NORMALIZATIONS, OrderingModel, OrderingProblem
 from widemargin.estimators.validation import (
     check_choice,
@@ -48,6 +50,9 @@ class LinearRanker(OrderingModel):
         Iterations.
     max_time : float or None, default=None
         Seconds.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        "cuda" trains on a GPU by CuPy; rows that do not fit are streamed through it. "auto" does
+        so if there is a GPU, and room on it.
     warm_start : bool, default=False
         Start from the last fit, if the number of features is the same.
     n_jobs : int or None, default=None
@@ -99,6 +104,7 @@ class LinearRanker(OrderingModel):
         tol=1e-3,
         max_iter=10000,
         max_time=None,
+        device="cpu",
         warm_start=False,
         n_jobs=None,
         verbose=0,
@@ -109,6 +115,7 @@ class LinearRanker(OrderingModel):
         self.tol = tol
         self.max_iter = max_iter
         self.max_time = max_time
+        self.device = device
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -137,20 +144,24 @@ class LinearRanker(OrderingModel):
         """
         self._check_parameters()
         check_choice("normalization", self.normalization, NORMALIZATIONS)
+        came_on_gpu = is_on_gpu(X)
         X = check_matrix(self, X, reset=True)
-        problem = self._problem(X, y, qid, sample_weight)
+        rows = placed(X, self.device)
+        problem = self._problem(rows, y, qid, sample_weight)
         if problem.left_out.size:
             _say_what_is_left_out(problem.left_out, np.unique(qid))
         metadata = {"qid": qid, "sample_weight": sample_weight}
         self._fit_order(problem, {"X": X, "y": y, "metadata": metadata}).record()
+        if came_on_gpu:
+            self.coef_ = beside(self.coef_, home(rows))
         return self
 
-    def _problem(self, X, y, qid, sample_weight):
+    def _problem(self, rows, y, qid, sample_weight):
         grades = check_grades(y)
-        check_same_length(X, grades)
+        check_same_length(rows, grades)
         group = check_groups(qid, grades.size)
-        weights = check_weights(sample_weight, X)
-        return OrderingProblem(self, as_rows(X), grades, weights, group)
+        weights = check_weights(sample_weight, rows)
+        return OrderingProblem(self, rows, grades, weights, group)
 
     def decision_function(self, X):
         """Return the score w.x of each row, (n,): the higher, the higher it ranks."""
@@ -166,9 +177,8 @@ class LinearRanker(OrderingModel):
         Equal scores count one half. With two grades in `y` and no `qid`, it is the area under
         the ROC curve.
         """
-        return pairwise_accuracy(
-            y, self.decision_function(X), qid, sample_weight, normalization=self.normalization
-        )
+        scores = on_host(self.decision_function(X))
+        return pairwise_accuracy(y, scores, qid, sample_weight, normalization=self.normalization)
 
 
 def _say_what_is_left_out(left_out, names):

@@ -1,14 +1,16 @@
 """Linear support vector classification, with scikit-learn's face."""
 
 import numpy as np
-import scipy.sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.data import Rows, as_rows
+from widemargin.arrays import beside, on_host
+from widemargin.data import Rows
+from widemargin.data.devices import DEVICES, is_on_gpu, placed
+from widemargin.data.rows import home
 from widemargin.estimators.fitting import Fit
 from widemargin.estimators.problems import LOSSES, MULTI_CLASS, make_problems
 from widemargin.estimators.validation import (
@@ -22,6 +24,7 @@ from widemargin.estimators.validation import (
     check_training_parameters,
     check_weights,
     classes_of,
+    linear_scores,
 )
 from widemargin.solvers import auto
 
@@ -79,6 +82,9 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Whether `predict_proba` is wanted: scores are calibrated by scikit-learn, on those that
         models trained without a fifth of the rows each, beginning from this one, give to that
         fifth. For these, `max_time` counts anew.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        "cuda" trains on a GPU by CuPy, with "newton" and cutting planes; rows that do not fit
+        are streamed through it. "auto" does so if there is a GPU, and room on it.
     memory_budget : int, str or None, default=None
         For rows on disk and "stream", "bm", "sbm": bytes, or "512MB", "4GiB", that training may
         use besides the interpreter. None means 1 GiB.
@@ -145,6 +151,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         max_iter=10000,
         max_time=None,
         probability=False,
+        device="cpu",
         memory_budget=None,
         checkpoint=None,
         warm_start=False,
@@ -163,6 +170,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.max_iter = max_iter
         self.max_time = max_time
         self.probability = probability
+        self.device = device
         self.memory_budget = memory_budget
         self.checkpoint = checkpoint
         self.warm_start = warm_start
@@ -183,9 +191,11 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             float32 and float64, C-ordered or CSR, are used in place. Or rows on disk, as
-            `widemargin.open_rows` returns them.
+            `widemargin.open_rows` returns them. Or an array or sparse matrix on a GPU: CuPy's,
+            or any that DLPack knows; then `coef_`, `intercept_` and `dual_variables_` (dense)
+            are CuPy arrays.
         y : array-like of shape (n_samples,)
-            Class labels.
+            Class labels; on the host or on a GPU.
         sample_weight : array-like of shape (n_samples,), default=None
             A weight of two equals a row given twice, a weight of zero a row left out.
 
@@ -195,12 +205,14 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """
         self._check_parameters()
         previous = self._previous_fit()
+        came_on_gpu = is_on_gpu(X)
         X = check_matrix(self, X, reset=True)
         y = check_labels(y)
         check_same_length(X, y)
-        classes, codes = classes_of(y)
+        rows = placed(X, self.device)
+        classes, codes = classes_of(y, home(rows))
         weights = check_weights(sample_weight, X)
-        problems = make_problems(self, as_rows(X), classes, codes, weights)
+        problems = make_problems(self, rows, classes, codes, weights)
         starts = _warm_starts(previous, classes, problems)
         self.classes_ = classes
         data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
@@ -213,15 +225,17 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         fit = Fit(self, problems, solver, self._seeds(problems), starts, data)
         fit.run()
         for name, value in problems.attributes(fit.states).items():
-            setattr(self, name, value)
-        self.dual_variables_ = problems.dual(fit.states)
+            setattr(self, name, beside(value, problems.cost) if came_on_gpu else value)
+        in_place = problems.dual_in_place if came_on_gpu else problems.dual
+        self.dual_variables_ = in_place(fit.states)
         fit.record()
         vars(self).pop("sigmoids_", None)  # of an earlier fit
         if self.probability:
             # Imported when needed: scikit-learn's calibration loads much else.
             from widemargin.estimators.calibration import calibrate
 
-            self.sigmoids_ = calibrate(self, X, y, weights, fit.states, fit.interruption)
+            y = on_host(y)
+            self.sigmoids_ = calibrate(self, rows, y, weights, fit.states, fit.interruption)
         return self
 
     def _solver(self, problems):
@@ -241,6 +255,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         check_choice("solver", self.solver, auto.SOLVERS)
         for name in ("fit_intercept", "penalized_intercept", "probability"):
             check_flag(name, getattr(self, name))
+        check_choice("device", self.device, DEVICES)
         check_bytes("memory_budget", self.memory_budget)
         check_training_parameters(self)
         if self.class_weight is not None and not isinstance(self.class_weight, dict):
@@ -255,26 +270,27 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def decision_function(self, X):
         """Return w.x + b for each row: (n,) for two classes, (n, n_classes) for more."""
         check_is_fitted(self)
+        stays_on_gpu = is_on_gpu(X) and not isinstance(X, Rows)
         X = check_matrix(self, X, reset=False)
-        if scipy.sparse.issparse(X) or isinstance(X, Rows):
-            scores = as_rows(X).scores(self.coef_.T) + self.intercept_
-        else:
-            scores = X @ self.coef_.T + self.intercept_
+        scores = linear_scores(X, self.coef_.T, self.intercept_)
+        if not stays_on_gpu:
+            scores = on_host(scores)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X):
         """Return the predicted class label of each row."""
         scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return self.classes_[(scores > 0).astype(int)]
-        return self.classes_[scores.argmax(axis=1)]
+        places = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        if self.classes_.dtype.kind not in "biuf":
+            places = on_host(places)  # there are no words on a GPU
+        return beside(self.classes_, places)[places]
 
     @available_if(wants_probability)
     def predict_proba(self, X):
         """Return the probability of each class, (n, n_classes); with ``probability=True``."""
         from widemargin.estimators.calibration import probabilities
 
-        scores = self.decision_function(X)
+        scores = on_host(self.decision_function(X))
         check_is_fitted(self, "sigmoids_", msg="%(name)s was fitted with probability=False")
         return probabilities(scores.reshape(scores.shape[0], -1), self.sigmoids_)
 
@@ -296,7 +312,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             random_state=self.random_state,
         )
         for name in ("classes_", "coef_", "intercept_", "n_iter_", "n_features_in_"):
-            setattr(twin, name, getattr(self, name))
+            setattr(twin, name, on_host(getattr(self, name)))
         if hasattr(self, "feature_names_in_"):
             twin.feature_names_in_ = self.feature_names_in_
         return twin

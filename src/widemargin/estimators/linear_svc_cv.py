@@ -13,7 +13,10 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.data import Rows, as_rows
+from widemargin.arrays import beside, on_host
+from widemargin.data import Rows
+from widemargin.data.devices import is_on_gpu, placed
+from widemargin.data.rows import home
 from widemargin.estimators.calibration import fit_sigmoids
 from widemargin.estimators.fitting import Account
 from widemargin.estimators.folds import check_folds, fold_weights
@@ -54,7 +57,7 @@ class LinearSVCCV(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Whether `predict_proba` is wanted. It is calibrated on the scores of held-out rows, which
         the search has made anyway.
     loss, multi_class, solver, tol, fit_intercept, penalized_intercept, class_weight, max_iter, \
-    memory_budget, n_jobs, random_state
+    device, memory_budget, n_jobs, random_state
         As in `LinearSVC`; max_iter is for each training. Threads go to folds and classes.
     max_time : float or None, default=None
         Seconds for all trainings; each C gets its share, and so does the last one, on all rows.
@@ -109,6 +112,7 @@ class LinearSVCCV(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         class_weight=None,
         max_iter=10000,
         max_time=None,
+        device="cpu",
         memory_budget=None,
         n_jobs=None,
         random_state=None,
@@ -127,6 +131,7 @@ class LinearSVCCV(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.class_weight = class_weight
         self.max_iter = max_iter
         self.max_time = max_time
+        self.device = device
         self.memory_budget = memory_budget
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -162,8 +167,9 @@ class LinearSVCCV(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         check_flag("probability", self.probability)
         check_level("verbose", self.verbose)
         costs = check_costs("Cs", self.Cs)
+        came_on_gpu = is_on_gpu(X)
         X = check_matrix(self, X, reset=True)
-        y = check_labels(y)
+        y = on_host(check_labels(y))  # splitters and scorers want it there
         check_same_length(X, y)
         weights = check_weights(sample_weight, X)
         scorer = _check_scorer(model, self.scoring, weights)
@@ -172,8 +178,12 @@ class LinearSVCCV(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         folds = check_folds(splitter.split(in_place_of_X, y, groups), y, weights)
         model.n_features_in_ = self.n_features_in_
         data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
-        search = _Search(self, model, as_rows(X), y, weights, folds, scorer, costs, data)
+        rows = placed(X, self.device)
+        search = _Search(self, model, rows, y, weights, folds, scorer, costs, data)
         best = search.run()
+        if came_on_gpu:
+            best.coef_ = beside(best.coef_, home(rows))
+            best.intercept_ = beside(best.intercept_, home(rows))
         search.path.warn(stacklevel=4)  # past scikit-learn's callback wrapper
         self.Cs_, self.scores_, self.relative_gaps_ = costs, search.scores, search.gaps
         self.C_, self.best_estimator_ = best.C, best

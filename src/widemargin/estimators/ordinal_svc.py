@@ -4,8 +4,10 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
 
-from widemargin.data import as_rows
-from widemargin.estimators.ranking import OrderingModel, OrderingProblem, scores
+from widemargin.arrays import beside, on_host
+from widemargin.data.devices import is_on_gpu, placed
+from widemargin.data.rows import home
+from widemargin.estimators.ranking import OrderingModel, OrderingProblem
 from widemargin.estimators.thresholds import best_thresholds
 from widemargin.estimators.validation import (
     check_choice,
@@ -13,6 +15,7 @@ from widemargin.estimators.validation import (
     check_ordered_labels,
     check_same_length,
     check_weights,
+    linear_scores,
 )
 
 ERRORS = ("absolute", "zero_one")
@@ -31,7 +34,7 @@ class OrdinalSVC(ClassifierMixin, OrderingModel):
         Weight of the losses; larger means less regularisation.
     error : {"absolute", "zero_one"}, default="absolute"
         What the thresholds minimise: by how many ranks predictions are off, or how many are.
-    solver, tol, max_iter, max_time, warm_start, n_jobs, verbose
+    solver, tol, max_iter, max_time, device, warm_start, n_jobs, verbose
         As in `LinearRanker`.
 
     Attributes
@@ -67,6 +70,7 @@ class OrdinalSVC(ClassifierMixin, OrderingModel):
         tol=1e-3,
         max_iter=10000,
         max_time=None,
+        device="cpu",
         warm_start=False,
         n_jobs=None,
         verbose=0,
@@ -77,6 +81,7 @@ class OrdinalSVC(ClassifierMixin, OrderingModel):
         self.tol = tol
         self.max_iter = max_iter
         self.max_time = max_time
+        self.device = device
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -106,18 +111,22 @@ class OrdinalSVC(ClassifierMixin, OrderingModel):
         """
         self._check_parameters()
         check_choice("error", self.error, ERRORS)
+        came_on_gpu = is_on_gpu(X)
         X = check_matrix(self, X, reset=True)
         y = check_ordered_labels(y)
         check_same_length(X, y)
         self.classes_ = np.unique(y)
-        problem = self._problem(X, y, None, sample_weight)
+        rows = placed(X, self.device)
+        problem = self._problem(rows, y, None, sample_weight)
         data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
         self._fit_order(problem, data).record()
+        if came_on_gpu:
+            self.coef_ = beside(self.coef_, home(rows))
         return self
 
-    def _problem(self, X, y, qid, sample_weight):
+    def _problem(self, rows, y, qid, sample_weight):
         ranks = np.searchsorted(self.classes_, y)
-        weights = check_weights(sample_weight, X)
+        weights = check_weights(sample_weight, rows)
         present = np.unique(ranks if weights is None else ranks[weights > 0.0])
         if present.size < 2:
             raise ValueError(
@@ -126,12 +135,12 @@ class OrdinalSVC(ClassifierMixin, OrderingModel):
             )
 
         def finish(coef):
-            thresholds = best_thresholds(
-                scores(X, coef), ranks, len(self.classes_), weights, self.error
-            )
+            # By the very product that predictions are made of, where there are two ways.
+            scores = on_host(linear_scores(getattr(rows, "matrix", rows), coef))
+            thresholds = best_thresholds(scores, ranks, len(self.classes_), weights, self.error)
             return {"thresholds_": thresholds}
 
-        return OrderingProblem(self, as_rows(X), ranks, weights, finish=finish)
+        return OrderingProblem(self, rows, ranks, weights, finish=finish)
 
     def score_samples(self, X):
         """Return the score w.x of each row, (n,), which `thresholds_` divide into classes."""
@@ -139,5 +148,5 @@ class OrdinalSVC(ClassifierMixin, OrderingModel):
 
     def predict(self, X):
         """Return the predicted label of each row."""
-        scores = self.score_samples(X)
+        scores = on_host(self.score_samples(X))
         return self.classes_[np.searchsorted(self.thresholds_, scores, side="left")]

@@ -19,8 +19,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from widemargin import threads
+from widemargin.arrays import beside, on_host
 from widemargin.certificate import Certificate
-from widemargin.data import Rows, as_rows
+from widemargin.data import Rows
+from widemargin.data.devices import placed
+from widemargin.data.rows import coef_home, home
 from widemargin.data.subset import Subset
 from widemargin.estimators.fitting import Account
 from widemargin.estimators.problems import make_problems
@@ -116,7 +119,8 @@ def svm_path(X, y, *, Cs=20, sample_weight=None, **parameters) -> SVMPath:
     check_same_length(X, y)
     classes, codes = classes_of(y)
     weights = check_weights(sample_weight, X)
-    path = CostPath(model, as_rows(X), classes, codes, [weights], n_costs=Cs.size)
+    rows = placed(X, model.device)
+    path = CostPath(model, rows, classes, codes, [weights], n_costs=Cs.size)
     found = {}
     with ExitStack() as stack:
         bar = None
@@ -164,6 +168,7 @@ class CostPath:
 
     def __init__(self, model, rows: Rows, classes, codes, weights, n_costs: int):
         self.model = model
+        codes = np.asarray(codes, like=home(rows))
         self.make_problems = partial(make_problems, rows=rows, classes=classes, codes=codes)
         self.rows, self.weights, self.costs_left = rows, weights, n_costs
         self.n_jobs = effective_n_jobs(model.n_jobs)
@@ -212,9 +217,11 @@ class CostPath:
         flat = [problem for of_one in problems for problem in of_one]
         flat_starts = [start for of_one in starts for start in of_one]
         together = auto.shares_passes(self.solver)
-        n_threads = 1 if together or self.solver in auto.OUT_OF_CORE else self.n_jobs
-        n_threads = min(n_threads, len(flat))
-        n_row_threads = self.n_jobs // n_threads if auto.splits_rows(self.solver) else 1
+        on_gpu = home(self.rows) is not None
+        alone = together or self.solver in auto.OUT_OF_CORE or on_gpu
+        n_threads = 1 if alone else min(self.n_jobs, len(flat))
+        splits = auto.splits_rows(self.solver) and not on_gpu
+        n_row_threads = self.n_jobs // n_threads if splits else 1
         seconds = self._share_of_time()
         if seconds is not None and not together:
             seconds /= math.ceil(len(flat) / n_threads)
@@ -276,7 +283,8 @@ class CostPath:
     def scores(self, which: int, index) -> np.ndarray:
         """Return scores by a classifier of the rows that `index` names, (m, 1) or (m, k)."""
         attributes = self.attributes(which)
-        return pick(self.rows, index).scores(attributes["coef_"].T) + attributes["intercept_"]
+        coef = beside(attributes["coef_"].T, coef_home(self.rows))
+        return on_host(pick(self.rows, index).scores(coef)) + attributes["intercept_"]
 
     def certificate(self, which: int) -> Certificate:
         return Certificate.total(monitor.certificate for monitor in self.monitors[which])
@@ -299,7 +307,9 @@ class CostPath:
 
 def pick(rows: Rows, index) -> Rows:
     """Return the rows that `index`, integers, names."""
-    return Subset(rows, index) if hasattr(rows, "blocks") else rows.take(index)
+    if hasattr(rows, "blocks"):
+        return Subset(rows, index)
+    return rows.take(np.asarray(index, like=home(rows)))
 
 
 def _carried(problem, state, ratio):

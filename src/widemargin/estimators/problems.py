@@ -7,7 +7,9 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.class_weight import compute_class_weight
 
+from widemargin.arrays import beside, on_host
 from widemargin.data import Rows
+from widemargin.data.rows import coef_home, home
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import CrammerSinger, Hinge, SquaredHinge
 
@@ -40,9 +42,9 @@ class ProblemSet:
     """
 
     def __init__(self, model, rows: Rows, classes, codes, weights):
-        self.rows, self.codes = rows, codes
+        self.rows, self.codes = rows, np.asarray(codes, like=home(rows))
         self.n_classes = len(classes)
-        self.cost = _row_costs(model, classes, codes, weights)
+        self.cost = _row_costs(model, rows, classes, codes, weights)
         self.intercept = Intercept.NONE
         if model.fit_intercept:
             penalized = model.penalized_intercept
@@ -67,9 +69,13 @@ class ProblemSet:
         """Return the dual variables of the problems' states."""
         raise NotImplementedError
 
+    def dual_in_place(self, states) -> np.ndarray:
+        """Return them as one dense array, where the rows are."""
+        raise NotImplementedError
+
     def _check_classes(self, classes):
         """Raise ValueError unless two classes are left once rows of no weight are gone."""
-        present = np.unique(self.codes[self.cost > 0.0])
+        present = on_host(np.unique(self.codes[self.cost > 0.0]))
         if present.size < 2:
             only = repr(classes[present[0]].item()) if present.size else "none"
             raise ValueError(
@@ -99,20 +105,28 @@ class OneVsRest(ProblemSet):
         return Problem(self.rows, self.risk(y, self.cost), self.intercept)
 
     def states(self, coef, intercept, dual):
+        like = self.cost
         return [
-            State(coef[j].astype(np.float64), float(intercept[j]), dual[[j]].toarray()[0])
+            State(
+                beside(coef[j].astype(np.float64), coef_home(self.rows)),
+                float(intercept[j]),
+                beside(_dense_row(dual, j), like),
+            )
             for j in range(len(self))
         ]
 
     def attributes(self, states):
         return {
-            "coef_": np.stack([state.coef for state in states]),
+            "coef_": np.stack([on_host(state.coef) for state in states]),
             "intercept_": np.array([state.offset for state in states]),
         }
 
     def dual(self, states):
-        parts = [scipy.sparse.csr_array(state.dual[None]) for state in states]
+        parts = [scipy.sparse.csr_array(on_host(state.dual)[None]) for state in states]
         return scipy.sparse.csr_array(scipy.sparse.vstack(parts))
+
+    def dual_in_place(self, states):
+        return np.stack([state.dual for state in states])
 
 
 class AllTogether(ProblemSet):
@@ -126,28 +140,41 @@ class AllTogether(ProblemSet):
         return Problem(self.rows, risk, self.intercept)
 
     def states(self, coef, intercept, dual):
-        coef = np.ascontiguousarray(coef.T, dtype=np.float64)
-        return [State(coef, np.array(intercept, dtype=np.float64), dual.toarray().T)]
+        coef = beside(coef.T.astype(np.float64, order="C"), coef_home(self.rows))
+        dual = beside(dual.toarray() if scipy.sparse.issparse(dual) else dual, self.cost)
+        return [State(coef, on_host(intercept).astype(np.float64), dual.T)]
 
     def attributes(self, states):
         (state,) = states
         return {
-            "coef_": np.ascontiguousarray(state.coef.T),
+            "coef_": np.ascontiguousarray(on_host(state.coef).T),
             "intercept_": np.array(state.offset),
         }
 
     def dual(self, states):
         (state,) = states
-        return scipy.sparse.csr_array(state.dual.T)
+        return scipy.sparse.csr_array(on_host(state.dual).T)
+
+    def dual_in_place(self, states):
+        (state,) = states
+        return state.dual.T
 
 
-def _row_costs(model, classes, codes, weights):
-    """Return C times class weight times sample weight, (n,)."""
-    cost = np.full(codes.shape[0], float(model.C))
+def _dense_row(dual, j):
+    return dual[[j]].toarray()[0] if scipy.sparse.issparse(dual) else dual[j]
+
+
+def _row_costs(model, rows, classes, codes, weights):
+    """Return C times class weight times sample weight, (n,), where the rows are."""
+    cost = np.zeros(rows.n_rows, like=home(rows))
+    cost += float(model.C)
     if weights is not None:
-        cost *= weights
+        cost *= beside(weights, cost)
     if model.class_weight is not None:
-        cost *= _class_weights(model.class_weight, classes, codes, weights)[codes]
+        codes = on_host(codes)
+        weights = None if weights is None else on_host(weights)
+        factors = _class_weights(model.class_weight, classes, codes, weights)[codes]
+        cost *= beside(factors, cost)
     return cost
 
 

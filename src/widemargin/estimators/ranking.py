@@ -1,18 +1,21 @@
 """Models that order rows: what `LinearRanker` and `OrdinalSVC` share."""
 
 import numpy as np
-import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.data import Rows, as_rows
+from widemargin.arrays import beside, on_host
+from widemargin.data import Rows
+from widemargin.data.devices import DEVICES, is_on_gpu
+from widemargin.data.rows import coef_home, home
 from widemargin.estimators.fitting import Fit
 from widemargin.estimators.validation import (
     check_choice,
     check_matrix,
     check_positive,
     check_training_parameters,
+    linear_scores,
 )
 from widemargin.problem import Intercept, Problem, State, Tangents
 from widemargin.risk import PairwiseHinge
@@ -35,11 +38,14 @@ class OrderingModel(CallbackSupportMixin, BaseEstimator):
 
     def _scores(self, X):
         check_is_fitted(self)
-        return scores(check_matrix(self, X, reset=False), self.coef_)
+        stays_on_gpu = is_on_gpu(X) and not isinstance(X, Rows)
+        scores = linear_scores(check_matrix(self, X, reset=False), self.coef_)
+        return scores if stays_on_gpu else on_host(scores)
 
     def _check_parameters(self):
         check_positive("C", self.C)
         check_choice("solver", self.solver, ("auto", *auto.CUTTING_PLANES))
+        check_choice("device", self.device, DEVICES)
         check_training_parameters(self)
 
     def _fit_order(self, problem: "OrderingProblem", data):
@@ -50,7 +56,7 @@ class OrderingModel(CallbackSupportMixin, BaseEstimator):
         (state,) = fit.states
         for name, value in problem.attributes(fit.states).items():
             setattr(self, name, value)
-        self.dual_weights_, self.dual_points_ = state.dual.weights, state.dual.coefs
+        self.dual_weights_, self.dual_points_ = state.dual.weights, on_host(state.dual.coefs)
         self.n_pairs_ = problem.n_pairs
         self.n_samples_fit_ = problem.rows.n_rows
         return fit
@@ -62,12 +68,6 @@ class OrderingModel(CallbackSupportMixin, BaseEstimator):
         if self.coef_.shape != (problem.rows.n_features,):
             return None
         return problem.state(self)
-
-
-def scores(X, coef):
-    """Return X coef, (n,)."""
-    in_place = scipy.sparse.issparse(X) or isinstance(X, Rows)
-    return as_rows(X).scores(coef) if in_place else X @ coef
 
 
 class OrderingProblem:
@@ -104,7 +104,8 @@ class OrderingProblem:
         else:
             share = np.full(pairs.size, 1.0 / pairs.sum())
         self.n_pairs = int(risk.count_pairs().sum())
-        self.risk = risk.scaled(model.C * risk.weight.sum() * share)
+        risk = risk.scaled(model.C * risk.weight.sum() * share)
+        self.risk = risk if home(rows) is None else risk.beside(home(rows))
 
     def __len__(self):
         return 1
@@ -115,13 +116,16 @@ class OrderingProblem:
     def attributes(self, states):
         """Return what the model needs to predict."""
         (state,) = states
-        more = self.finish(state.coef) if self.finish is not None else {}
-        return {"coef_": state.coef, **more}
+        coef = on_host(state.coef)
+        more = self.finish(coef) if self.finish is not None else {}
+        return {"coef_": coef, **more}
 
     def state(self, model):
         """Return the state that a fitted model is in."""
-        tangents = Tangents(model.dual_weights_, model.dual_points_)
-        return State(model.coef_.astype(np.float64), 0.0, tangents)
+        like = coef_home(self.rows)
+        points = beside(model.dual_points_, like)
+        coef = beside(model.coef_.astype(np.float64), like)
+        return State(coef, 0.0, Tangents(model.dual_weights_, points))
 
 
 def _no_pairs(grades):

@@ -44,6 +44,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as serialize
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.arrays import on_host
 from widemargin.atomic import atomic_write
 from widemargin.certificate import Certificate
 from widemargin.estimators.certify import training_rows
@@ -186,9 +187,11 @@ def _orders(model) -> bool:
 
 def _classifier_tensors(model) -> dict[str, np.ndarray]:
     dual = model.dual_variables_
+    if not scipy.sparse.issparse(dual):  # as a model trained on arrays of a GPU has them
+        dual = scipy.sparse.csr_array(on_host(dual))
     tensors = {
-        "coef": model.coef_,
-        "intercept": model.intercept_,
+        "coef": on_host(model.coef_),
+        "intercept": on_host(model.intercept_),
         "dual_values": dual.data,
         "dual_indices": dual.indices,
         "dual_pointers": dual.indptr,
@@ -200,7 +203,7 @@ def _classifier_tensors(model) -> dict[str, np.ndarray]:
 
 def _order_tensors(model) -> dict[str, np.ndarray]:
     tensors = {
-        "coef": model.coef_,
+        "coef": on_host(model.coef_),
         "dual_weights": model.dual_weights_,
         "dual_points": model.dual_points_,
     }

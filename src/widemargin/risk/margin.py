@@ -14,8 +14,8 @@ from abc import abstractmethod
 
 import numpy as np
 
-from widemargin import threads
-from widemargin.kernels import risk as kernels
+from widemargin import passes
+from widemargin.arrays import as_array
 from widemargin.risk.base import Cut, LineSums, RowRisk
 
 
@@ -36,8 +36,8 @@ class MarginRisk(RowRisk):
     squared: bool
 
     def __init__(self, y, cost):
-        self.y = np.asarray(y, dtype=np.int8)
-        self.cost = np.asarray(cost, dtype=np.float64)
+        self.y = as_array(y, np.int8)
+        self.cost = as_array(cost, np.float64)
 
     def part(self, begin, end):
         """Return the risk of the rows from `begin` to `end`, without a copy."""
@@ -53,34 +53,13 @@ class MarginRisk(RowRisk):
         return _balanced(A) if balanced else A
 
     def cut(self, S):
-        slope = np.empty(S.shape)
-
-        def share(begin, end):
-            part = slice(begin, end)
-            return kernels.margin_cut(
-                self.y[part], self.cost[part], self.squared, S[part], slope[part]
-            )
-
-        sums = threads.run(share, threads.shares(S.size, 4 * S.size))
-        value, constant, active = np.sum(sums, axis=0)
+        slope, value, constant, active = passes.of(S).margin_cut(
+            self.y, self.cost, self.squared, S
+        )
         return Cut(float(value), slope, float(constant), self._pack(slope), int(active))
 
     def line(self, S, D):
-        slack, rate = np.empty(S.shape), np.empty(S.shape)
-
-        def share(begin, end):
-            part = slice(begin, end)
-            kernels.margin_line_rows(
-                self.y[part],
-                self.cost[part],
-                self.squared,
-                S[part],
-                D[part],
-                slack[part],
-                rate[part],
-            )
-
-        threads.run(share, threads.shares(S.size, 4 * S.size))
+        slack, rate = passes.of(S).margin_line(self.y, self.cost, self.squared, S, D)
         return MarginLine(slack, rate, self.squared)
 
     def gap_shares(self, S, alpha):
@@ -155,7 +134,7 @@ class Hinge(MarginRisk):
     def unpack(self, code):
         if code.dtype != np.uint8:
             return code
-        lossy = np.unpackbits(code, count=self.y.size).astype(bool)
+        lossy = np.unpackbits(code)[: self.y.size].astype(bool)
         return np.where(lossy, -self.cost * self.y, 0.0)
 
     def dual(self, A):
@@ -229,18 +208,9 @@ class MarginLine:
 
     def evaluate(self, steps):
         steps = np.asarray(steps, dtype=np.float64)
-        pieces = np.empty((steps.size, self.slack.size), dtype=np.uint8)
-
-        def share(begin, end):
-            sums = np.zeros((steps.size, 3))
-            part = slice(begin, end)
-            kernels.margin_line(
-                self.slack[part], self.rate[part], self.squared, steps, sums, pieces[:, part]
-            )
-            return sums
-
-        n = self.slack.size
-        sums = np.sum(threads.run(share, threads.shares(n, 2 * n * steps.size)), axis=0)
+        sums, pieces = passes.of(self.slack).margin_sums(
+            self.slack, self.rate, self.squared, steps
+        )
         return LineSums(*sums.T, pieces)
 
     def take(self, index):
@@ -250,7 +220,7 @@ class MarginLine:
 def _balanced(A):
     """Return A with sum zero, by scaling down the side that weighs more."""
     positive = A > 0.0
-    above, below = A[positive].sum(), -A[~positive].sum()
+    above, below = float(A[positive].sum()), -float(A[~positive].sum())
     if above > below:
         return np.where(positive, A * (below / above), A)
     if below > above:

@@ -16,8 +16,8 @@ Scores are kept class by class (Fortran order): kernels then work on many rows a
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from widemargin import threads
-from widemargin.kernels import risk as kernels
+from widemargin import passes
+from widemargin.arrays import as_array, beside, on_host
 from widemargin.risk.base import Cut, LineSums, RowRisk
 
 
@@ -35,25 +35,29 @@ class CrammerSinger(RowRisk):
     """
 
     def __init__(self, y, cost, n_classes: int):
-        self.y = np.asarray(y).astype(np.min_scalar_type(max(1, n_classes - 1)))
-        self.cost = np.asarray(cost, dtype=np.float64)
+        self.y = as_array(y, np.min_scalar_type(max(1, n_classes - 1)))
+        self.cost = as_array(cost, np.float64)
         self.outputs = (n_classes,)
 
+    @property
+    def _own(self):
+        """Index of each row's own class in (n, k) arrays."""
+        return np.arange(self.y.size, like=self.y), self.y
+
     def value(self, S):
-        rows = np.arange(self.y.size)
-        own = S[rows, self.y]
+        own = S[self._own]
         others = S.copy()
-        others[rows, self.y] = -np.inf
+        others[self._own] = -np.inf
         return float(self.cost @ np.maximum(0.0, 1.0 + others.max(axis=1) - own))
 
     def signed(self, alpha):
         A = -alpha
-        A[np.arange(self.y.size), self.y] = alpha.sum(axis=1)
+        A[self._own] = alpha.sum(axis=1)
         return A
 
     def unsigned(self, A):
         alpha = np.maximum(0.0, -A)
-        alpha[np.arange(self.y.size), self.y] = 0.0
+        alpha[self._own] = 0.0
         return alpha
 
     def feasible(self, A, balanced=False):
@@ -63,19 +67,19 @@ class CrammerSinger(RowRisk):
         over = total > self.cost
         alpha[over] *= (self.cost[over] / total[over])[:, None]
         if balanced:
-            alpha *= _balancing_factors(self._flow(alpha))[self.y]
+            factors = _balancing_factors(self._flow(alpha))
+            alpha *= beside(factors, alpha)[self.y]
         return self.signed(alpha)
 
     def _flow(self, alpha):
         """Return what flows from class to class, (k, k): sum of alpha_ij over rows of class a."""
         (k,) = self.outputs
-        return np.stack(
-            [np.bincount(self.y, weights=column, minlength=k) for column in alpha.T], 1
-        )
+        own_class = np.arange(k, like=self.y)[:, None] == self.y
+        return on_host(own_class.astype(np.float64) @ alpha)
 
     def dual(self, A):
         alpha = -A
-        alpha[np.arange(self.y.size), self.y] = 0.0
+        alpha[self._own] = 0.0
         total = alpha.sum(axis=1)
         # Sums over classes are rounded, so that cost and total may differ in the last place.
         if np.any(alpha < 0.0) or np.any(total > self.cost * (1.0 + 1e-12)):
@@ -83,17 +87,7 @@ class CrammerSinger(RowRisk):
         return float(total.sum())
 
     def cut(self, S):
-        S = np.asfortranarray(S)
-        slope = np.empty(S.shape, order="F")
-        code = np.empty(self.y.size, dtype=self.y.dtype)
-        sums = threads.run(
-            kernels.multiclass_cut,
-            [
-                (self.y, self.cost, S.T, begin, end, slope.T, code)
-                for begin, end in threads.shares(self.y.size, 2 * S.size)
-            ],
-        )
-        value, constant, active = np.sum(sums, axis=0)
+        slope, code, value, constant, active = passes.of(S).multiclass_cut(self.y, self.cost, S)
         return Cut(float(value), slope, float(constant), code, int(active))
 
     def line(self, S, D):
@@ -102,19 +96,19 @@ class CrammerSinger(RowRisk):
     def unpack(self, code):
         if code.ndim == 2:
             return code
-        slope = np.zeros((self.y.size, *self.outputs))
+        slope = np.zeros_like(self.cost, shape=(self.y.size, *self.outputs))
         lossy = np.flatnonzero(code != self.y)
         slope[lossy, code[lossy]] = self.cost[lossy]
         slope[lossy, self.y[lossy]] = -self.cost[lossy]
         return slope
 
     def mixed(self, slopes):
-        A = np.zeros((self.y.size, *self.outputs), order="F")
+        A = np.zeros_like(self.cost, shape=(self.y.size, *self.outputs), order="F")
         for weight, code in slopes:
             if code.ndim == 2:
                 A -= weight * code
             else:
-                kernels.multiclass_mix(self.y, self.cost, weight, code, A.T)
+                passes.of(A).multiclass_mix(self.y, self.cost, weight, code, A)
         return A
 
 
@@ -122,22 +116,12 @@ class MulticlassLine:
     """The multi-class hinge along S + step * D."""
 
     def __init__(self, y, cost, S, D):
-        self.y, self.cost = y, cost
-        self.S, self.D = np.asfortranarray(S), np.asfortranarray(D)
+        self.y, self.cost, self.S, self.D = y, cost, S, D
 
     def evaluate(self, steps):
         steps = np.asarray(steps, dtype=np.float64)
-        pieces = np.empty((steps.size, self.y.size), dtype=self.y.dtype)
-
-        def share(begin, end):
-            sums = np.zeros((steps.size, 3))
-            kernels.multiclass_line(
-                self.y, self.cost, self.S.T, self.D.T, steps, begin, end, sums, pieces
-            )
-            return sums
-
-        shares = threads.shares(self.y.size, 2 * self.S.size * steps.size)
-        return LineSums(*np.sum(threads.run(share, shares), axis=0).T, pieces)
+        sums, pieces = passes.of(self.S).multiclass_sums(self.y, self.cost, self.S, self.D, steps)
+        return LineSums(*sums.T, pieces)
 
     def take(self, index):
         return MulticlassLine(self.y[index], self.cost[index], self.S[index], self.D[index])

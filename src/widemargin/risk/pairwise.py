@@ -16,16 +16,12 @@ scores are, since it takes each pair's loss wholly or not at all.
 """
 
 from copy import copy
-from itertools import pairwise
 
 import numpy as np
 
-from widemargin import threads
-from widemargin.kernels import pairwise as kernels
+from widemargin import passes, threads
+from widemargin.arrays import beside
 from widemargin.risk.base import Cut, LineSums, Risk
-
-# Moves per row that the last step of the sort may take; more is left to another sort.
-_MOVES = 8
 
 
 class PairwiseHinge(Risk):
@@ -74,6 +70,13 @@ class PairwiseHinge(Risk):
         risk.weight = self.weight * np.sqrt(factors)[self.member]
         return risk
 
+    def beside(self, array):
+        """Return this risk with what it knows of rows where `array` is."""
+        risk = copy(self)
+        for name in ("rows", "starts", "member", "level", "weight"):
+            setattr(risk, name, beside(getattr(self, name), array))
+        return risk
+
     def value(self, S):
         return self._pairs(S[self.rows])[0]
 
@@ -86,38 +89,15 @@ class PairwiseHinge(Risk):
 
     def _spread(self, values):
         """Return values of the rows in pairs as values of all rows, (n,)."""
-        spread = np.zeros(self.n_rows)
+        spread = np.zeros_like(values, shape=self.n_rows)
         spread[self.rows] = values
         return spread
 
     def _pairs(self, S):
         """Return (value, -r* of the slope, slope) at the scores S of the rows in pairs."""
-        slope = np.empty(S.shape)
-        ends = [end for _, end in threads.shares(S.size, 64 * S.size)]
-        ends = np.unique(np.searchsorted(self.starts, ends))  # shares of whole groups
-        sums = threads.run(
-            lambda first, last: self._groups(S, first, last, slope), list(pairwise([0, *ends]))
+        return passes.of(S).pair_sums(
+            S, self.starts, self.n_levels, self.member, self.level, self.weight
         )
-        value, constant = np.sum(sums, axis=0)
-        return float(value), float(constant), slope
-
-    def _groups(self, S, first, last, slope):
-        """Do the groups from `first` to `last`; return their value and constant."""
-        part = slice(self.starts[first], self.starts[last])
-        starts, n_levels = self.starts[first : last + 1] - part.start, self.n_levels[first:last]
-        order, S = _sorted(S[part], starts, self.member[part] - first)
-        level, weight = self.level[part][order], self.weight[part][order]
-
-        def sweep(kernel):
-            sums = np.empty(S.shape)
-            tree = np.empty(n_levels.max() + 1)
-            return kernel(starts, n_levels, S, level, weight, tree, sums), sums
-
-        (pushed, push), ((constant, pulled), pull) = threads.run(
-            sweep, [(kernels.pushes,), (kernels.pulls,)]
-        )
-        slope[part][order] = push - pull
-        return constant + pushed - pulled, constant
 
 
 class PairwiseLine:
@@ -159,31 +139,3 @@ def _levels(y, counted, group):
     sizes = np.bincount(member, minlength=n_levels.size)[n_levels > 1]
     starts = np.concatenate([[0], np.cumsum(sizes)])
     return rows[in_order], level[in_order].astype(np.int32), starts, n_levels[n_levels > 1]
-
-
-def _sorted(S, starts, member):
-    """Return the order of the rows by group and score, (n,), and their scores in that order."""
-    n = S.size
-    index_bits = np.uint64(n.bit_length())
-    lowest = S.min()
-    with np.errstate(divide="ignore", over="ignore"):
-        scale = 2.0 ** (64 - n.bit_length()) * (1.0 - 1e-9) / (S.max() - lowest)
-    if np.isfinite(scale):
-        keys = np.empty(n, dtype=np.uint64)
-        kernels.sort_keys(S, lowest, scale, index_bits, keys)
-        keys.sort()
-        keys &= (np.uint64(1) << index_bits) - np.uint64(1)
-        order = _by_group(keys.view(np.int64), starts, member)
-        sorted_S = S[order]
-        if kernels.settle(starts, order, sorted_S, _MOVES * n):
-            return order, sorted_S
-    order = _by_group(np.argsort(S), starts, member)
-    return order, S[order]
-
-
-def _by_group(order, starts, member):
-    if starts.size == 2:
-        return order
-    grouped = np.empty_like(order)
-    kernels.by_group(order, member, starts[:-1].copy(), grouped)
-    return grouped

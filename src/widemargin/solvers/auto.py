@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from widemargin.data import Rows
+from widemargin.data.rows import home
 from widemargin.risk import CrammerSinger, MarginRisk, Risk
 
 #: what `solver=` accepts
@@ -73,9 +74,11 @@ def pick(facts: Facts) -> str:
 
 def choose(rows, risk: MarginRisk | CrammerSinger) -> str:
     """Return the name of the solver for these rows and this risk."""
-    on_disk = hasattr(rows, "blocks")
+    on_disk, on_gpu = hasattr(rows, "blocks"), home(rows) is not None
     if isinstance(risk, CrammerSinger):
-        return "ocas" if on_disk else "acf"
+        return "ocas" if on_disk or on_gpu else "acf"
+    if on_gpu:
+        return "newton"
     if on_disk:
         return "stream"
     return pick(facts(rows, risk))
@@ -111,7 +114,10 @@ def make(name: str, risk: Risk, seed: int, memory_budget: int = DEFAULT_BUDGET):
 
 def check(name: str, rows: Rows, risk: Risk) -> None:
     """Raise ValueError if the solver called `name` cannot work on these rows or this risk."""
-    on_disk = hasattr(rows, "blocks")
+    on_disk, on_gpu = hasattr(rows, "blocks"), home(rows) is not None
+    if on_gpu and name not in ("newton", *CUTTING_PLANES):
+        available = ", ".join(map(repr, ("newton", *CUTTING_PLANES)))
+        raise ValueError(f"solver={name!r} works on the host: on a GPU there are {available}")
     if name in OUT_OF_CORE and not on_disk:
         raise ValueError(
             f"solver={name!r} reads rows from disk, and X is in memory: pass what "
@@ -123,7 +129,7 @@ def check(name: str, rows: Rows, risk: Risk) -> None:
             f"{', '.join(map(repr, (*OUT_OF_CORE, *CUTTING_PLANES)))} do not"
         )
     if name in ("newton", *OUT_OF_CORE) and isinstance(risk, CrammerSinger):
-        wanted = CUTTING_PLANES if on_disk else ("dcd", "acf", *CUTTING_PLANES)
+        wanted = CUTTING_PLANES if on_disk or on_gpu else ("dcd", "acf", *CUTTING_PLANES)
         raise ValueError(
             f"solver={name!r} tells two classes apart at a time: multi_class='crammer_singer' "
             f"needs one of {', '.join(map(repr, wanted))}"

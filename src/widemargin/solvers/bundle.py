@@ -16,6 +16,7 @@ Joachims 2006, Algorithm 1 (OP 4 and its dual); Franc & Sonnenburg 2008, equatio
 
 import numpy as np
 
+from widemargin.arrays import beside, on_host
 from widemargin.solvers.reduced_dual import ascend
 
 # Planes out of use for this many iterations are dropped: they hardly ever come back.
@@ -36,20 +37,21 @@ class Bundle:
 
     Parameters
     ----------
-    size : int
-        Length of a_j.
+    like : ndarray
+        Of the length of all a_j, and where they shall be; what else there is stays on the host.
     n_free : int
         Length of e_j: unpenalised variables.
     merge : callable(code, weight, code, weight) -> code
         Packs the weighted sum of two slopes.
     """
 
-    def __init__(self, size: int, n_free: int, merge):
+    def __init__(self, like, n_free: int, merge):
+        size = like.size
         self.capacity = int(np.clip(_BYTES // (8 * max(1, size)), _FEWEST, _MOST))
         self.merge = merge
         self.count = 1
         self.value = 0.0  # of the reduced dual: a lower bound on every objective
-        self.a = np.zeros((1, size))
+        self.a = np.zeros_like(like, shape=(1, size))
         self.e = np.zeros((1, n_free))
         self.c = np.zeros(1)
         self.gram = np.zeros((1, 1))
@@ -63,7 +65,7 @@ class Bundle:
         room = min(max(32, 2 * self.count), self.capacity)
         for name in ("a", "e", "c", "z", "idle"):
             old = getattr(self, name)
-            new = np.empty((room, *old.shape[1:]))
+            new = np.empty_like(old, shape=(room, *old.shape[1:]))
             new[: self.count] = old
             setattr(self, name, new)
         gram = np.empty((room, room))
@@ -84,7 +86,7 @@ class Bundle:
         j = self.count
         self.a[j], self.e[j], self.c[j] = a, e, c
         self.z[j] = self.idle[j] = 0.0
-        self.gram[: j + 1, j] = self.gram[j, : j + 1] = self.a[: j + 1] @ self.a[j]
+        self.gram[: j + 1, j] = self.gram[j, : j + 1] = on_host(self.a[: j + 1] @ self.a[j])
         self.codes.append(code)
         self.count += 1
 
@@ -101,7 +103,7 @@ class Bundle:
             z[:], self.nu, self.value = trial, nu, max(value, self.value)
         self._drop_idle()
         m = self.count
-        return -(self.z[:m] @ self.a[:m]), -self.nu[1:]
+        return -(beside(self.z[:m], self.a) @ self.a[:m]), -self.nu[1:]
 
     def _drop_idle(self):
         self.idle[: self.count] += 1
@@ -131,11 +133,11 @@ class Bundle:
         total = self.z[i] + self.z[j]
         p = self.z[i] / total if total > 0.0 else 0.0
         for array in (self.a, self.e, self.c):
-            array[i] = p * array[i] + (1.0 - p) * array[j]
+            array[i] = float(p) * array[i] + float(1.0 - p) * array[j]
         self.codes[i] = self.merge(self.codes[i], p, self.codes[j], 1.0 - p)
         self.z[i], self.idle[i] = total, 0.0
         m = self.count
-        self.gram[:m, i] = self.gram[i, :m] = self.a[:m] @ self.a[i]
+        self.gram[:m, i] = self.gram[i, :m] = on_host(self.a[:m] @ self.a[i])
         self._remove(j)
 
     def slopes(self):

@@ -27,9 +27,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from widemargin import threads
+from widemargin import passes
+from widemargin.arrays import as_array, beside, on_host
 from widemargin.certificate import Certificate, dual_value, primal_value
-from widemargin.kernels import risk as kernels
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import RowRisk
@@ -98,10 +98,10 @@ class _Run:
         )
         self.last_step = 0.1
         self.zero_steps = 0  # in a row
-        vector, free = state.coef.ravel(), np.empty(0)
+        vector, free = as_array(state.coef, np.float64).ravel(), np.empty(0)
         offset = np.atleast_1d(np.asarray(state.offset, dtype=np.float64))
         if problem.intercept is Intercept.PENALIZED:
-            vector = np.concatenate([vector, offset])
+            vector = np.concatenate([vector, beside(offset, vector)])
         elif problem.intercept is Intercept.FREE:
             free = offset
         self.center = _Place(vector, free)
@@ -110,7 +110,7 @@ class _Run:
         self.active = 0
         self.certified = False
         self.proof = proof_for(problem, free=problem.intercept is Intercept.FREE)
-        self.bundle = Bundle(vector.size, free.size, self.proof.merge)
+        self.bundle = Bundle(vector, free.size, self.proof.merge)
 
     def run(self):
         monitor = self.monitor
@@ -165,7 +165,8 @@ class _Run:
         if float(ahead @ ahead) <= _ROUNDING**2 * 2.0 * center.penalty:
             # A direction made of rounding would be followed very far; a free intercept may move.
             ahead[:] = 0.0
-            change[...] = target.free - center.free if center.free.size else 0.0
+            moved = target.free - center.free if center.free.size else 0.0
+            change[...] = beside(moved, change)
         penalty = Penalty(float(ahead @ ahead), float(center.vector @ ahead), center.penalty)
         line = self.problem.risk.line(center.scores, change)
         step, value = self.search(penalty, line)
@@ -177,7 +178,7 @@ class _Run:
         center.vector = center.vector + step * ahead
         center.free = center.free + step * (target.free - center.free)
         self._remember(center, value)
-        _advance_scores(center.scores, change, step, beyond)
+        passes.of(change).advance(center.scores, change, step, beyond)
         target.vector = center.vector + beyond * ahead
         return target
 
@@ -204,7 +205,7 @@ class _Run:
         with self.monitor.phase("scores"):
             place.scores = self.problem.rows.scores(coef)
             if np.any(offset):
-                place.scores += offset
+                place.scores += beside(offset, place.scores)
 
     def _add_cut(self, cut, place):
         self.active = cut.active
@@ -217,10 +218,10 @@ class _Run:
         a = self.problem.rows.combine(slope).ravel()
         e = np.empty(0)
         if self.problem.intercept is not Intercept.NONE:
-            e = np.atleast_1d(slope.sum(axis=0))
-            e[np.abs(e) <= _ROUNDING * np.abs(slope).sum(axis=0)] = 0.0
+            e = np.atleast_1d(on_host(slope.sum(axis=0)))
+            e[np.abs(e) <= _ROUNDING * on_host(np.abs(slope).sum(axis=0))] = 0.0
         if self.problem.intercept is Intercept.PENALIZED:
-            a, e = np.concatenate([a, e]), np.empty(0)
+            a, e = np.concatenate([a, beside(e, a)]), np.empty(0)
         self.bundle.add(a, e, constant, code)
 
     def _split(self, place):
@@ -230,7 +231,7 @@ class _Run:
         coef = place.vector[:size].reshape(-1, *outputs)
         if self.problem.intercept is Intercept.NONE:
             return coef, np.zeros(outputs) if outputs else 0.0
-        offset = np.concatenate([place.vector[size:], place.free])
+        offset = np.concatenate([on_host(place.vector[size:]), place.free])
         return coef, offset if outputs else float(offset[0])
 
     # --- the proof ------------------------------------------------------------------------
@@ -257,15 +258,3 @@ class _Run:
             self.dual = self.proof.dual(slopes)
         dual, _ = dual_value(problem, self.dual)
         return Certificate(self.best_primal, dual)
-
-
-def _advance_scores(scores, change, step, beyond):
-    """Move `scores` by `step`, and make `change` the point `beyond` from there; in place."""
-    scores, change = scores.ravel(order="K"), change.ravel(order="K")  # views
-    threads.run(
-        kernels.advance,
-        [
-            (scores[begin:end], change[begin:end], step, beyond)
-            for begin, end in threads.shares(scores.size, 2 * scores.size)
-        ],
-    )

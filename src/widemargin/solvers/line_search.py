@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from widemargin import passes
 from widemargin.risk import Line, RowLine
 
 
@@ -82,8 +83,8 @@ class Point(NamedTuple):
 
 # Rounds after which rounding is all there is to find.
 _ROUNDS = 60
-# Steps evaluated in a round at most; and rows times steps, as a share of all rows.
-_STEPS, _SHARE = 32, 0.25
+# Steps evaluated in a round at most.
+_STEPS = 32
 # What is left to gain, as a share of f, below which rounding decides.
 _ROUNDING = 1e-14
 
@@ -114,7 +115,8 @@ def exact(penalty: Penalty, line: RowLine, guess: float) -> tuple[float, float]:
         if best.value - promised <= _ROUNDING * abs(best.value):
             return best.step, best.value
         line = line.take(in_doubt)
-        count = int(np.clip(_SHARE * n_rows / in_doubt.size, 1, _STEPS))
+        most = passes.of(in_doubt).ROWS_PER_ROUND * n_rows / in_doubt.size
+        count = int(np.clip(most, 1, _STEPS))
         steps = np.linspace(left.step, right.step, count + 2)
         steps = np.unique(np.clip(np.append(steps, trial), left.step, right.step))
         sums = line.evaluate(steps)

@@ -69,9 +69,13 @@ def _answer_most(waiting, monitors):
     if len(asked) == 1:
         answers = {members[0]: getattr(rows, name)(vector)}
     else:
-        columns = np.array([product.vector for product in asked]).T
-        answers = dict(zip(members, np.ascontiguousarray(getattr(rows, name)(columns).T)))
+        columns = getattr(rows, name)(np.stack([product.vector for product in asked], axis=1))
+        answers = {j: _contiguous(columns[:, place]) for place, j in enumerate(members)}
     took = (perf_counter() - began) / len(members)
     for j in members:
         monitors[j].phases[name] = monitors[j].phases.get(name, 0.0) + took
     return answers
+
+
+def _contiguous(vector):
+    return vector if vector.flags.c_contiguous else vector.copy()

@@ -42,10 +42,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from widemargin import threads
+from widemargin import passes
 from widemargin.certificate import Certificate, primal_value
-from widemargin.data.rows import Rows
-from widemargin.kernels import newton as kernels
+from widemargin.data.rows import Rows, home
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.solvers import lockstep
@@ -76,6 +75,8 @@ _SLOPE_LEFT, _ROUNDING = 1e-3, 1e-15
 # as large as what tells the sample from the whole.
 _SAMPLE_SHARE, _SAMPLE_ROWS, _SAMPLE_ROWS_PER_FEATURE = 16, 1000, 20
 _SAMPLE_TOL = 3e-3
+# A GPU takes about as long for fewer rows as for these.
+_SAMPLE_ROWS_ON_GPU = 100_000
 
 
 @dataclass(frozen=True)
@@ -120,11 +121,13 @@ class _Sample:
     def of(cls, rows):
         """Return a sample of rows in memory, or None where it would not pay."""
         size = rows.n_rows // _SAMPLE_SHARE
-        enough = max(_SAMPLE_ROWS, _SAMPLE_ROWS_PER_FEATURE * rows.n_features)
-        if not hasattr(rows, "arrays") or size < enough:
+        least = _SAMPLE_ROWS if home(rows) is None else _SAMPLE_ROWS_ON_GPU
+        enough = max(least, _SAMPLE_ROWS_PER_FEATURE * rows.n_features)
+        if not hasattr(rows, "moments") or size < enough:
             return None
         index = np.random.default_rng(0).choice(rows.n_rows, size, replace=False)
         index.sort()
+        index = np.asarray(index, like=home(rows))
         return cls(rows.take(index), index, size / rows.n_rows)
 
     def of_problem(self, problem):
@@ -173,10 +176,10 @@ class _Descent:
         self.share = share  # of the rows that count as one pass
         risk = problem.risk
         self.y, self.cost, self.counted = risk.y, risk.cost, None
-        if not np.all(risk.cost > 0.0):
+        if not (risk.cost > 0.0).all():
             self.counted = np.flatnonzero(risk.cost > 0.0)
             self.y, self.cost = risk.y[self.counted], risk.cost[self.counted]
-        self.coef = np.array(start.coef, dtype=np.float64)
+        self.coef = start.coef.astype(np.float64)  # a copy
         self.offset = float(start.offset)
         self.delta, self.cap = (0.5, np.inf) if risk.squared else (delta, 1.0)
         # The penalty's curvature in b; infinite, it stays where it is.
@@ -249,7 +252,7 @@ class _Descent:
         risk = self.problem.risk
         yield from self._find_slack()
         balanced = self.problem.intercept is Intercept.FREE
-        A = risk.feasible(risk.signed(np.asarray(self.best.dual)), balanced=balanced)
+        A = risk.feasible(risk.signed(self.best.dual), balanced=balanced)
         combined = yield Product(self.problem.rows, "combine", A)
         penalty = float(combined @ combined)
         if self.problem.intercept is Intercept.PENALIZED:
@@ -272,15 +275,7 @@ class _Descent:
 
         The dual value lacks the penalty of X^T A.
         """
-        A = np.empty(self.z.size)
-
-        def share(begin, end):
-            part = slice(begin, end)
-            return kernels.dual_point(
-                self.z[part], self.y[part], self.cost[part], self.delta, self.cap, A[part]
-            )
-
-        sums = np.sum(threads.run(share, threads.shares(A.size, 4 * A.size)), axis=0)
+        A, *sums = passes.of(self.z).dual_point(self.z, self.y, self.cost, self.delta, self.cap)
         above, below, loss_above, loss_below, aligned = map(float, sums)
         squared = self.problem.risk.squared
         loss = loss_above + loss_below
@@ -328,7 +323,7 @@ class _Descent:
         if not self.best_is_exact and (self._gap() <= tol or monitor.must_stop()):
             # Slacks were moved step by step, and rounding has come with every step.
             coef, offset = self.best.coef, self.best.offset
-            scores = np.zeros(self.problem.rows.n_rows)
+            scores = np.zeros(self.problem.rows.n_rows, like=home(self.problem.rows))
             if coef.any():
                 scores = yield Product(self.problem.rows, "scores", coef)
             self.best_primal = primal_value(self.problem, coef, offset, scores)
@@ -355,7 +350,7 @@ class _Descent:
         """Return values of the rows that count, and zero for the others."""
         if self.counted is None:
             return values
-        everywhere = np.zeros(self.problem.rows.n_rows)
+        everywhere = np.zeros_like(values, shape=self.problem.rows.n_rows)
         everywhere[self.counted] = values
         return everywhere
 
@@ -368,7 +363,7 @@ class _Descent:
     def _find_center(self) -> Asking:
         """Take the mean row: with a free intercept, rows less anything make the same problem."""
         n = self.y.size
-        self.directions.center = yield from self._combine(np.full(n, 1.0 / max(1, n)))
+        self.directions.center = yield from self._combine(np.full_like(self.cost, 1.0 / max(1, n)))
 
     def _shrink(self, factor, slope, curved, A) -> Asking:
         """Shrink delta; return the slope as it would be if the same rows stayed curved.
@@ -377,8 +372,7 @@ class _Descent:
         shrink with delta. Taken at z as it is, alpha would be at its bound for most.
         """
         self.delta *= factor
-        growth = np.zeros(A.size)
-        growth[curved.index] = (1.0 / factor - 1.0) * A[curved.index]
+        growth = np.where(curved.weight > 0.0, (1.0 / factor - 1.0) * A, 0.0)
         combined = yield from self._combine(growth)
         curved.weight /= factor
         return Slope(slope.coef - combined, slope.offset - float(growth.sum()))
@@ -394,7 +388,7 @@ class _Descent:
         shift = 0.0
         total = float(curved.weight.sum()) + self.stiffness
         if 0.0 < total < np.inf:
-            shift = -(slope.offset + float(curved.weight @ change[curved.index])) / total
+            shift = -(slope.offset + float(curved.weight @ change)) / total
         rate = -self.y * (change + shift)
         curvature, incline = float(ahead @ ahead), float(self.coef @ ahead)
         if self.problem.intercept is Intercept.PENALIZED:
@@ -430,17 +424,13 @@ class _Descent:
         At their edge, one row of one class would stop every move of w.
         """
         z, edge = self.z, self.cap * self.delta
-        if np.any((z > 0.0) & (z < edge)):
+        if ((z > 0.0) & (z < edge)).any():
             return 0.0
-        positive = self.y > 0
-        lossless = z <= 0.0
-        rising, falling = positive & ~lossless, ~positive & ~lossless
-        low = max(
-            z[positive & lossless].max(initial=-np.inf), (edge - z[falling]).max(initial=-np.inf)
-        )
-        high = min(
-            (-z[~positive & lossless]).min(initial=np.inf), (z[rising] - edge).min(initial=np.inf)
-        )
+        positive, lossless = self.y > 0, z <= 0.0
+        # How far each row lets b go, to either side, before its slope changes.
+        way = np.where(lossless, z, edge - z)
+        low = float(np.where(positive == lossless, way, -np.inf).max())
+        high = -float(np.where(positive == lossless, -np.inf, way).max())
         return 0.5 * (low + high) if np.isfinite(low) and np.isfinite(high) else 0.0
 
     def _lowest(self, rate, slope, curvature, guess, slope_left):
@@ -450,15 +440,11 @@ class _Descent:
         around its root.
         """
 
-        def evaluate(step):
-            def share(begin, end):
-                part = slice(begin, end)
-                return kernels.smooth_slope(
-                    self.z[part], rate[part], self.cost[part], self.delta, self.cap, step
-                )
+        smooth_slope = passes.of(rate).smooth_slope
 
-            sums = threads.run(share, threads.shares(rate.size, 3 * rate.size))
-            of_losses, curved, size = map(float, np.sum(sums, axis=0))
+        def evaluate(step):
+            sums = smooth_slope(self.z, rate, self.cost, self.delta, self.cap, step)
+            of_losses, curved, size = map(float, sums)
             terms = size + abs(slope) + abs(curvature * step)
             return of_losses + slope + curvature * step, curved + curvature, terms
 
@@ -497,13 +483,11 @@ class _Descent:
         """
         z, delta, cap = self.z, self.delta, self.cap
         if width is None:
-            index = np.flatnonzero((z > 0.0) & (z < cap * delta))
-            weight = self.cost[index] / delta
+            weight = np.where((z > 0.0) & (z < cap * delta), self.cost / delta, 0.0)
         else:
             width = np.maximum(width, 1e-3 * delta)
-            index = np.flatnonzero((z > -width) & (z < cap * delta + width))
-            z, near = z[index], width[index]
-            rise = np.clip((z + near) / delta, 0.0, cap) - np.clip((z - near) / delta, 0.0, cap)
-            weight = self.cost[index] * rise / (2.0 * near)
-        self.n_curved = index.size
-        return Curved(index, weight, plain=width is None)
+            rise = np.clip((z + width) / delta, 0.0, cap)
+            rise -= np.clip((z - width) / delta, 0.0, cap)
+            weight = self.cost * rise / (2.0 * width)
+        self.n_curved = int(np.count_nonzero(weight))
+        return Curved(weight, self.n_curved, plain=width is None)

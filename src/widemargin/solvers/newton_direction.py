@@ -8,31 +8,46 @@ not the same rounding.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 
-from widemargin.data.rows import Rows
+from widemargin import passes
+from widemargin.arrays import beside
+from widemargin.data.rows import Rows, coef_home
 from widemargin.monitor import Monitor
 from widemargin.solvers.lockstep import Asking, Product
 
 # Up to this many features the Hessian is made and factorised: at 784, dense, that takes half to
 # nine tenths of the time of conjugate gradients.
 _CHOLESKY_FEATURES = 1000
-# Multiplications of one call that makes a part of the Hessian: about a twentieth of a second.
-_WORK_PER_CALL = 1 << 29
 # Steps of conjugate gradients at most: beyond, a new point tells more.
 _CG_STEPS = 250
 
 
 @dataclass
 class Curved:
-    """Rows where the smooth losses are curved, among those that count, and how much."""
+    """Rows where the smooth losses are curved, among those that count, and how much.
 
-    index: np.ndarray
+    Attributes
+    ----------
+    weight : ndarray of shape (n,)
+        Curvatures, zero for other rows.
+    count : int
+        How many are not zero.
+    plain : bool
+        Whether those are cost / delta.
+    """
+
     weight: np.ndarray
-    plain: bool  # whether the weights are cost / delta
+    count: int
+    plain: bool
+
+    @cached_property
+    def index(self):
+        """Which rows they are, (m,)."""
+        return np.flatnonzero(self.weight)
 
 
 class Slope(NamedTuple):
@@ -64,7 +79,7 @@ class Directions:
     ):
         self.rows, self.cost, self.counted = rows, cost, counted
         self.stiffness, self.monitor, self.share = stiffness, monitor, share
-        self.center = np.zeros(rows.n_features)
+        self.center = np.zeros(rows.n_features, like=coef_home(rows))
         self.kept: tuple | None = None  # which rows were curved last, and their moments
 
     def find(self, slope, curved, delta, allowed) -> Asking:
@@ -72,7 +87,7 @@ class Directions:
 
         `allowed` is the gap allowed.
         """
-        if curved.index.size == 0:
+        if curved.count == 0:
             return -slope.coef
         if self.rows.n_features > _CHOLESKY_FEATURES or not hasattr(self.rows, "moments"):
             ahead = yield from self._conjugate_gradients(slope, curved, allowed)
@@ -85,26 +100,30 @@ class Directions:
 
         None if the monitor says stop, or if numbers are so large that there is none.
         """
-        if curved.plain:
+        if getattr(self.rows, "weighs_all_rows", False):
+            sums = self.rows.moments(None, self._everywhere(curved.weight), self.center)
+        elif curved.plain:
             sums = self._kept_moments(curved.index, delta)
         else:
-            sums = self._moments(curved.index, curved.weight)
+            sums = self._moments(curved.index, curved.weight[curved.index])
         if sums is None:
             return None
         hessian, first = sums
         # Of rows less the center, and with b eliminated.
         total = float(curved.weight.sum()) + self.stiffness
-        gradient = slope.coef - slope.offset * (self.center + first / total)
+        gradient = beside(slope.coef, first)
+        gradient = gradient - slope.offset * (beside(self.center, first) + first / total)
         if self.stiffness < np.inf:
             hessian = hessian - np.outer(first, first / total)
+        solve = passes.of(gradient).solve_definite
         diagonal = hessian.diagonal().copy()
+        places = np.arange(gradient.size, like=gradient, dtype=np.intp)
         jitter = 0.0
         while jitter < 1.0:
-            np.fill_diagonal(hessian, (1.0 + jitter) * diagonal + 1.0)
-            factor, failed = scipy.linalg.lapack.dpotrf(hessian, lower=1)
-            if not failed:
-                ahead = -scipy.linalg.lapack.dpotrs(factor, gradient, lower=1)[0]
-                return ahead if np.isfinite(ahead).all() else None
+            hessian[places, places] = (1.0 + jitter) * diagonal + 1.0
+            ahead = solve(hessian, gradient)
+            if ahead is not None:
+                return beside(-ahead, slope.coef)
             jitter = max(1e-14, 10.0 * jitter)  # rounding has made it indefinite
         return None
 
@@ -114,7 +133,7 @@ class Directions:
         Of rows that were curved the last time and those that are now, the fewer are summed up:
         all of the latter, or those that are one but not the other.
         """
-        members = np.zeros(self.cost.size, dtype=bool)
+        members = np.zeros_like(self.cost, dtype=bool)
         members[index] = True
         signs = [(1.0, index)]
         if self.kept is not None:
@@ -122,16 +141,16 @@ class Directions:
             left, joined = np.flatnonzero(before & ~members), np.flatnonzero(members & ~before)
             if left.size + joined.size < index.size:
                 signs = [(-1.0, left), (1.0, joined)]
-        if len(signs) == 1:
-            d = self.rows.n_features
-            second, first = np.zeros((d, d), order="F"), np.zeros(d)
         for sign, changed in signs:
             sums = self._moments(changed, self.cost[changed])
             if sums is None:
                 self.kept = None
                 return None
-            second += sign * sums[0]
-            first += sign * sums[1]
+            if len(signs) == 1:
+                second, first = sums
+            else:
+                second += sign * sums[0]
+                first += sign * sums[1]
         self.kept = (members, second, first)
         return second / delta, first / delta
 
@@ -140,39 +159,45 @@ class Directions:
         rows, d = self.rows, self.rows.n_features
         if self.counted is not None:
             index = self.counted[index]
-        second, first = np.zeros((d, d), order="F"), np.zeros(d)
-        at_once = max(256, _WORK_PER_CALL // max(1, d * d))
+        second, first = 0.0, 0.0
+        at_once = max(256, rows.multiplications_per_call // max(1, d * d))
         for begin in range(0, index.size, at_once):
             if self.monitor.must_stop():
                 return None
             part = slice(begin, begin + at_once)
             more = rows.moments(index[part], weight[part], self.center)
-            second += more[0]
-            first += more[1]
+            second = second + more[0]
+            first = first + more[1]
         return second, first
 
+    def _everywhere(self, weight):
+        """Return weights of all rows, (n,): zero for those that do not count."""
+        if self.counted is None:
+            return weight
+        everywhere = np.zeros_like(weight, shape=self.rows.n_rows)
+        everywhere[self.counted] = weight
+        return everywhere
+
     def _conjugate_gradients(self, slope, curved, allowed) -> Asking:
-        rows, weight = self.rows, curved.weight
-        index = curved.index if self.counted is None else self.counted[curved.index]
-        share = self.share * index.size / rows.n_rows
-        if hasattr(rows, "arrays") and 2 * index.size < rows.n_rows:
-            rows = rows.take(index)
+        rows = self.rows
+        share = self.share * curved.count / rows.n_rows
+        if hasattr(rows, "arrays") and 2 * curved.count < rows.n_rows:
+            weight = curved.weight[curved.index]
+            rows = rows.take(curved.index if self.counted is None else self.counted[curved.index])
         else:
-            everywhere = np.zeros(rows.n_rows)
-            everywhere[index] = weight
-            weight = everywhere
+            weight = self._everywhere(curved.weight)
         total = float(weight.sum()) + self.stiffness
-        gradient, first = slope.coef, np.zeros(slope.coef.size)
+        gradient, first = slope.coef, np.zeros_like(slope.coef)
         if self.stiffness < np.inf:
             first = yield Product(rows, "combine", weight)
             gradient = gradient - first * (slope.offset / total)
-        scaling = np.ones(gradient.size)
+        scaling = np.ones_like(gradient)
         if hasattr(rows, "combine_squares"):
             scaling = np.maximum(1.0, 1.0 + rows.combine_squares(weight) - first**2 / total)
         # As exact as it takes to bring the gradient's part of the gap below what is allowed.
         slanting = 0.5 * float(gradient @ gradient)
         forcing = float(np.clip(np.sqrt(0.1 * allowed / slanting), 1e-3, 0.1)) if slanting else 0.1
-        ahead, residual = np.zeros(gradient.size), -gradient
+        ahead, residual = np.zeros_like(gradient), -gradient
         scaled = residual / scaling
         way, size = scaled, float(residual @ scaled)
         enough = forcing**2 * size

@@ -1,0 +1,31 @@
+"""Arrays on the host and on a GPU, side by side.
+
+NumPy's functions work on either: called on CuPy's arrays, they are CuPy's. What is left to say is
+where new arrays are to be.
+"""
+
+import numpy as np
+
+
+def as_array(values, dtype):
+    """Return `values` as an array of `dtype`, in place where they are one."""
+    if not hasattr(values, "__array_function__"):
+        values = np.asarray(values)
+    return values.astype(dtype, copy=False)
+
+
+def on_host(array):
+    """Return the same numbers in an array on the host, in place where they are there."""
+    return array.get() if hasattr(array, "get") else array
+
+
+def beside(array, other):
+    """Return the same numbers in an array where `other` is, in place where they are there.
+
+    None is on the host.
+    """
+    if isinstance(array, float) or type(array) is type(other):
+        return array
+    if other is None or isinstance(other, np.ndarray):
+        return on_host(array)
+    return np.asarray(array, like=other)

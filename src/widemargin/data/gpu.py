@@ -1,0 +1,327 @@
+"""Rows in the memory of a GPU: dense arrays and CSR, and rows that stream through it.
+
+Products are deterministic: sums are taken in a fixed order, from a transposed copy of sparse rows
+where there is room for one, and else in integers, which add up to the same in any order.
+"""
+
+from functools import cached_property
+
+import cupy
+import cupyx.scipy.sparse
+import numpy as np
+
+from widemargin.arrays import beside
+from widemargin.kernels import cuda
+
+# Entries of a sparse matrix's line that one team of lanes takes; longer lines are cut.
+_ITEM = 1024
+# Items up to this size go to small teams.
+_SMALL_ITEM = 16
+# Blocks that share the rows of a dense product X^T G.
+_PARTS = 2112
+# Bytes of a piece of rows, scaled and in double precision, on its way into a Gram matrix.
+_MOMENTS_PIECE = 1 << 30
+# Up to so many features, coefficients are on the host, and so are matrices of them up to fewer.
+_FEW_FEATURES = 1 << 15
+_FEW_FOR_A_MATRIX = 128
+# Multiplications that take less time than a list of the rows that matter.
+_LITTLE_WORK = 1 << 32
+# Sums of integers that stand for fractions stay below two to this power.
+_SUM_BITS = 61
+
+
+class GpuRows:
+    """What rows on a GPU share; see data/rows.py for the contract."""
+
+    n_rows: int
+    n_features: int
+    dtype: np.dtype
+
+    #: multiplications that one call of `moments` may take: about a twentieth of a second
+    multiplications_per_call = 1 << 41
+
+    @cached_property
+    def like(self):
+        """An array where the rows are."""
+        return cupy.empty(0)
+
+    @property
+    def coef_like(self):
+        """An array where coefficients are, or None for the host."""
+        return None if self.n_features <= _FEW_FEATURES else self.like
+
+    def scores(self, W):
+        return _by_columns(cupy.asarray(W), self.n_rows, self._scores)
+
+    def combine(self, G):
+        combined = _by_columns(G, self.n_features, lambda g: self._combine(g, squares=False))
+        return beside(combined, self.coef_like)
+
+    def combine_squares(self, g):
+        """Return sum_i g_i x_i^2, feature by feature, in float64, (d,)."""
+        return beside(self._combine(g[:, None], squares=True)[:, 0], self.coef_like)
+
+    @property
+    def weighs_all_rows(self):
+        """Whether `moments` of all rows, most of weight zero, cost less than a list of others."""
+        return self.n_rows * self.n_features**2 <= _LITTLE_WORK
+
+    def moments(self, index, weight, center):
+        """As `RowsInMemory.moments`, but both triangles; `index` None is all rows.
+
+        Few numbers come back on the host.
+        """
+        d = self.n_features
+        if index is None:
+            index = self._everything
+        center = cupy.asarray(center)
+        second, first = cupy.zeros((d, d)), cupy.zeros(d)
+        step = max(32, _MOMENTS_PIECE // (8 * max(1, d)))
+        for begin in range(0, index.size, step):
+            part = slice(begin, begin + step)
+            root = cupy.sqrt(weight[part])
+            piece = self._scaled(index[part], root, center)
+            first += root @ piece
+            second += piece.T @ piece
+        if d <= _FEW_FOR_A_MATRIX:
+            return second.get(), first.get()
+        return second, first
+
+    @cached_property
+    def _everything(self):
+        return cupy.arange(self.n_rows)
+
+
+def _by_columns(V, n_lines, product):
+    """Return product(V), for as many columns of V at a time as a kernel takes."""
+    if V.ndim == 1:
+        return product(cupy.ascontiguousarray(V, dtype=np.float64)[:, None])[:, 0]
+    out = cupy.empty((n_lines, V.shape[1]))
+    most = max(cuda.COLUMNS)
+    for begin in range(0, V.shape[1], most):
+        some = V[:, begin : begin + most]
+        width = some.shape[1]
+        # Columns of zeros cost less than another pass.
+        padded = cupy.zeros((V.shape[0], min(c for c in cuda.COLUMNS if c >= width)))
+        padded[:, :width] = some
+        out[:, begin : begin + most] = product(padded)[:, :width]
+    return out
+
+
+class GpuDenseRows(GpuRows):
+    """A dense (n, d) array on a GPU, C-ordered: float32, float64, or bytes."""
+
+    def __init__(self, X):
+        if X.dtype == np.bool_:
+            X = X.view(np.uint8)
+        dtype = X.dtype if X.dtype in (np.float32, np.float64, np.uint8) else np.float64
+        self.array = cupy.ascontiguousarray(X, dtype=dtype)
+        self.n_rows, self.n_features = self.array.shape
+        self.dtype = self.array.dtype
+        self.type = cuda.type_name(self.dtype)
+
+    def _scores(self, V):
+        n, d = self.array.shape
+        out = cupy.empty((n, V.shape[1]))
+        name = f"dense_scores<{self.type}, {V.shape[1]}>"
+        cuda.launch(name, 32 * n, (self.array, n, np.int32(d), V, out))
+        return out
+
+    def _combine(self, G, squares):
+        n, d = self.array.shape
+        tiles = -(-d // cuda.TILE)
+        parts = max(1, min(-(-n // 64), _PARTS // max(1, tiles)))
+        partial = cupy.empty((parts, d, G.shape[1]))
+        name = f"dense_combine<{self.type}, {G.shape[1]}>"
+        arguments = (self.array, n, np.int32(d), G, squares, partial)
+        cuda.launch(name, cuda.THREADS * parts, arguments, blocks_y=tiles)
+        return partial.sum(axis=0)
+
+    def _scaled(self, index, factor, center):
+        piece = cupy.empty((index.size, self.n_features))
+        arguments = (self.array, np.int32(self.n_features), index, factor, center, index.size)
+        cuda.launch(f"copy_scaled<{self.type}>", piece.size, (*arguments, piece))
+        return piece
+
+    def is_finite(self):
+        """Return whether all numbers are."""
+        return _is_finite(self.array)
+
+    def squared_norms(self):
+        norms = cupy.empty(self.n_rows)
+        step = max(32, _MOMENTS_PIECE // (8 * max(1, self.n_features)))
+        for begin in range(0, self.n_rows, step):
+            part = self.array[begin : begin + step].astype(np.float64)
+            norms[begin : begin + step] = (part * part).sum(axis=1)
+        return norms
+
+    def take(self, index):
+        return GpuDenseRows(self.array[index])
+
+
+class GpuCsrRows(GpuRows):
+    """Sparse rows on a GPU: float32 or float64 values, 32-bit columns, 64-bit row pointers.
+
+    Parameters
+    ----------
+    values, places, starts : arrays of shape (nnz,), (nnz,), (n + 1,)
+    n_features : int
+    """
+
+    def __init__(self, values, places, starts, n_features: int):
+        self.values = cupy.ascontiguousarray(
+            values, dtype=np.float32 if values.dtype == np.float32 else np.float64
+        )
+        self.places = cupy.ascontiguousarray(places, dtype=np.int32)
+        self.starts = cupy.ascontiguousarray(starts, dtype=np.int64)
+        self.n_rows, self.n_features = self.starts.size - 1, n_features
+        self.dtype = self.values.dtype
+        self.type = cuda.type_name(self.dtype)
+
+    @cached_property
+    def _lines(self):
+        return _Lines(self.values, self.places, self.starts)
+
+    @cached_property
+    def _columns(self):
+        """The transposed rows, or None where they do not fit."""
+        size = self.values.nbytes + self.places.nbytes
+        if self.values.size >= 1 << 31 or 3 * size > free_bytes():
+            return None
+        rows = cupyx.scipy.sparse.csr_matrix(
+            (self.values, self.places, self.starts.astype(np.int32)),
+            shape=(self.n_rows, self.n_features),
+        )
+        columns = rows.tocsc()
+        return _Lines(columns.data, columns.indices, columns.indptr.astype(np.int64))
+
+    @cached_property
+    def _largest(self):
+        if self.values.size == 0:
+            return 0.0
+        return max(float(self.values.max()), -float(self.values.min()))
+
+    def _scores(self, V):
+        return self._lines.product(V)
+
+    def _combine(self, G, squares):
+        if self._columns is not None:
+            return self._columns.product(G, squares)
+        return _fixed_point(self._add, self._largest ** (2 if squares else 1), G, self, squares)
+
+    def _add(self, G, squares, scale, out):
+        """out (d, k), integers, receive scale X^T G."""
+        name = f"sparse_add<{self.type}, {G.shape[1]}>"
+        arguments = (self.values, self.places, self.starts, self.n_rows, G, squares, scale, out)
+        cuda.launch(name, 8 * self.n_rows, arguments)
+
+    def _scaled(self, index, factor, center):
+        piece = factor[:, None] * -center
+        arguments = (np.int32(self.n_features), index, factor, index.size, piece)
+        arrays = (self.values, self.places, self.starts)
+        cuda.launch(f"add_scaled<{self.type}>", 32 * index.size, (*arrays, *arguments))
+        return piece
+
+    def is_finite(self):
+        """Return whether all numbers are."""
+        return _is_finite(self.values)
+
+    def squared_norms(self):
+        return self._lines.product(cupy.ones((self.n_features, 1)), squares=True)[:, 0]
+
+    def take(self, index):
+        if index.dtype == np.bool_:
+            index = cupy.flatnonzero(index)
+        index = index.astype(np.int64, copy=False)
+        starts = cupy.zeros(index.size + 1, dtype=np.int64)
+        starts[1:] = cupy.cumsum((self.starts[1:] - self.starts[:-1])[index])
+        size = int(starts[-1])
+        values, places = cupy.empty(size, self.dtype), cupy.empty(size, np.int32)
+        arguments = (self.values, self.places, self.starts, index, starts, index.size)
+        name = f"copy_rows<{self.type}>"
+        cuda.launch(name, 32 * index.size, (*arguments, values, places))
+        return GpuCsrRows(values, places, starts, self.n_features)
+
+
+def _fixed_point(add, largest, G, rows, squares):
+    """Return X^T G by integers, (d, k); `add` adds it, times a scale, to an array of them."""
+    bound = largest * float(cupy.abs(G).sum(axis=0).max())
+    out = cupy.zeros((rows.n_features, G.shape[1]), dtype=np.uint64)
+    if bound == 0.0:
+        return out.astype(np.float64)
+    scale = 2.0 ** (_SUM_BITS - np.frexp(bound)[1])
+    add(G, squares, scale, out)
+    return out.view(np.int64) / scale
+
+
+class _Lines:
+    """A sparse matrix, line by line, cut into items that are about as much work each.
+
+    Parameters
+    ----------
+    values, places, starts : arrays of shape (nnz,), (nnz,), (m + 1,)
+        As of CSR.
+    """
+
+    def __init__(self, values, places, starts):
+        self.values, self.places = values, places
+        self.type = cuda.type_name(values.dtype)
+        self.n_lines = starts.size - 1
+        sizes = starts[1:] - starts[:-1]
+        whole = cupy.flatnonzero(sizes <= _ITEM)
+        cut = cupy.flatnonzero(sizes > _ITEM)
+        begins, item_sizes, slots = starts[whole], sizes[whole], whole
+        self.cut = None
+        self.n_slots = self.n_lines
+        if cut.size:
+            from_, size = starts[cut].get(), sizes[cut].get()
+            counts = -(-size // _ITEM)
+            ends = np.cumsum(counts)
+            nth = np.arange(ends[-1]) - np.repeat(ends - counts, counts)
+            more_sizes = np.minimum(np.repeat(size, counts) - nth * _ITEM, _ITEM)
+            more_begins = np.repeat(from_, counts) + nth * _ITEM
+            self.n_slots += int(ends[-1])
+            begins = cupy.concatenate([begins, cupy.asarray(more_begins)])
+            item_sizes = cupy.concatenate([item_sizes, cupy.asarray(more_sizes)])
+            slots = cupy.concatenate([slots, cupy.arange(self.n_lines, self.n_slots)])
+            self.cut = [
+                cupy.asarray(part.astype(np.int32))
+                for part in (cut.get(), self.n_lines + ends - counts, self.n_lines + ends)
+            ]
+        small = item_sizes <= _SMALL_ITEM
+        self.items = []
+        for team, some in zip(cuda.TEAMS, (cupy.flatnonzero(small), cupy.flatnonzero(~small))):
+            if some.size:
+                sizes_of = item_sizes[some].astype(np.int32)
+                chosen = (begins[some], sizes_of, slots[some].astype(np.int32), some.size)
+                self.items.append((team, chosen))
+
+    def product(self, V, squares=False):
+        """Return the lines' products with V (., k), (m, k); of their squares, if asked."""
+        k = V.shape[1]
+        out = cupy.empty((self.n_slots, k))
+        for team, items in self.items:
+            name = f"sparse_dot<{self.type}, {k}, {team}>"
+            arguments = (self.values, self.places, *items, V, squares, out)
+            cuda.launch(name, team * items[-1], arguments)
+        if self.cut is not None:
+            lines, begins, ends = self.cut
+            cuda.launch(
+                "fold", k * lines.size, (lines, begins, ends, lines.size, np.int32(k), out)
+            )
+        return out[: self.n_lines]
+
+
+def _is_finite(values):
+    """Return whether all are; one finite sum proves it without a copy."""
+    if values.dtype == np.uint8 or np.isfinite(float(values.sum(dtype=np.float64))):
+        return True
+    return bool(cupy.isfinite(values).all())
+
+
+def free_bytes() -> int:
+    """Return how much device memory may still be allocated."""
+    pool = cupy.get_default_memory_pool()
+    free = cupy.cuda.Device().mem_info[0] + pool.free_bytes()
+    limit = pool.get_limit()
+    return min(free, limit - pool.used_bytes()) if limit else free

@@ -1,0 +1,176 @@
+"""Rows in the host's memory that stream through a GPU, block by block, for every product.
+
+While one block is worked on, the next one is copied. The rows are pinned where they are, so that
+the GPU can read them by itself; where that is not allowed (files mapped for reading), copies wait.
+"""
+
+from functools import cached_property
+from typing import NamedTuple
+
+import cupy
+import numpy as np
+import scipy.sparse
+
+from widemargin.arrays import beside
+from widemargin.data.gpu import GpuCsrRows, GpuDenseRows, GpuRows, _by_columns, _fixed_point
+
+# Blocks on the device at a time: one is worked on, one is copied.
+_BUFFERS = 2
+
+
+class _Block(NamedTuple):
+    begin: int
+    end: int
+
+
+class StreamedRows:
+    """Rows that stay in the host's memory; see data/rows.py for the contract.
+
+    Parameters
+    ----------
+    X : ndarray or SciPy CSR of shape (n, d)
+        float32 or float64, C-ordered or canonical.
+    device_bytes : int
+        What blocks may take on the device, all together.
+    """
+
+    def __init__(self, X, device_bytes: int):
+        self.host = X
+        self.n_rows, self.n_features = X.shape
+        self.dtype = X.dtype
+        self.sparse = scipy.sparse.issparse(X)
+        arrays = (X.data, X.indices, X.indptr) if self.sparse else (X,)
+        self._pins = [_Pin(array) for array in arrays]
+        self.blocks_of_rows = _cut(X, device_bytes // _BUFFERS)
+        self._copies = cupy.cuda.Stream(non_blocking=True)
+
+    @cached_property
+    def like(self):
+        """An array where products are."""
+        return cupy.empty(0)
+
+    coef_like = GpuRows.coef_like
+
+    def scores(self, W):
+        return _by_columns(cupy.asarray(W), self.n_rows, self._scores)
+
+    def combine(self, G):
+        return beside(_by_columns(G, self.n_features, self._combine), self.coef_like)
+
+    def take(self, index):
+        from widemargin.data.devices import to_gpu
+
+        return to_gpu(self.host[cupy.asnumpy(index)])
+
+    def squared_norms(self):
+        return cupy.concatenate([rows.squared_norms() for _, rows in self._on_device()])
+
+    def _scores(self, V):
+        out = cupy.empty((self.n_rows, V.shape[1]))
+        for block, rows in self._on_device():
+            out[block.begin : block.end] = rows._scores(V)
+        return out
+
+    def _combine(self, G):
+        if self.sparse:
+            return _fixed_point(self._add, self._largest, G, self, squares=False)
+        total = cupy.zeros((self.n_features, G.shape[1]))
+        for block, rows in self._on_device():
+            total += rows._combine(G[block.begin : block.end], squares=False)
+        return total
+
+    def _add(self, G, squares, scale, out):
+        for block, rows in self._on_device():
+            rows._add(G[block.begin : block.end], squares, scale, out)
+
+    @cached_property
+    def _largest(self):
+        values = self.host.data
+        return max(float(values.max()), -float(values.min())) if values.size else 0.0
+
+    def _on_device(self):
+        """Yield each block and its rows, copied while the one before it is worked on."""
+        compute = cupy.cuda.get_current_stream()
+        buffers = [self._buffer() for _ in range(min(_BUFFERS, len(self.blocks_of_rows)))]
+        free = [None] * len(buffers)  # events: the last work on a buffer is done
+        for number, block in enumerate(self.blocks_of_rows):
+            place = number % len(buffers)
+            if free[place] is not None:
+                self._copies.wait_event(free[place])
+            copied = self._copy(block, buffers[place])
+            compute.wait_event(self._copies.record())
+            yield block, self._rows(copied)
+            free[place] = compute.record()
+        compute.synchronize()  # before anybody else gets the buffers
+
+    def _buffer(self):
+        """Return device arrays that hold the largest block."""
+        rows = max(block.end - block.begin for block in self.blocks_of_rows)
+        if not self.sparse:
+            return [cupy.empty((rows, self.n_features), self.dtype)]
+        X = self.host
+        entries = max(
+            int(X.indptr[block.end]) - int(X.indptr[block.begin]) for block in self.blocks_of_rows
+        )
+        return [
+            cupy.empty(entries, X.dtype),
+            cupy.empty(entries, X.indices.dtype),
+            cupy.empty(rows + 1, X.indptr.dtype),
+        ]
+
+    def _copy(self, block, buffer):
+        """Copy a block into a buffer, on the copying stream; return the parts that it takes."""
+        begin, end = block
+        X = self.host
+        if self.sparse:
+            entries = slice(int(X.indptr[begin]), int(X.indptr[end]))
+            parts = [X.data[entries], X.indices[entries], X.indptr[begin : end + 1]]
+        else:
+            parts = [X[begin:end]]
+        copied = [room[: len(part)] for room, part in zip(buffer, parts, strict=True)]
+        for target, part in zip(copied, parts, strict=True):
+            if part.size:
+                target.set(part, stream=self._copies)
+        return copied
+
+    def _rows(self, arrays):
+        if not self.sparse:
+            return GpuDenseRows(*arrays)
+        values, places, starts = arrays
+        return GpuCsrRows(values, places, starts - starts[:1], self.n_features)
+
+
+class _Pin:
+    """Keeps an array's memory where the GPU can read it, for as long as this object lives."""
+
+    def __init__(self, array):
+        self.address = 0
+        if not array.size:
+            return
+        try:
+            cupy.cuda.runtime.hostRegister(array.ctypes.data, array.nbytes, 0)
+        except cupy.cuda.runtime.CUDARuntimeError:
+            return  # memory that must not be pinned, or is already
+        self.address = array.ctypes.data
+
+    def __del__(self):
+        if self.address:
+            cupy.cuda.runtime.hostUnregister(self.address)
+
+
+def _cut(X, most_bytes):
+    """Return blocks of rows of at most so many bytes each, or of one row."""
+    n = X.shape[0]
+    if scipy.sparse.issparse(X):
+        per_entry = X.data.itemsize + X.indices.itemsize
+        # What the device needs for a row besides: its pointer, and the item made of it.
+        sizes = X.indptr.astype(np.int64) * per_entry + np.arange(n + 1) * 64
+    else:
+        sizes = np.arange(n + 1) * (X.shape[1] * X.itemsize)
+    blocks, begin = [], 0
+    while begin < n:
+        end = int(np.searchsorted(sizes, sizes[begin] + most_bytes, side="right")) - 1
+        end = min(max(end, begin + 1), n)
+        blocks.append(_Block(begin, end))
+        begin = end
+    return blocks

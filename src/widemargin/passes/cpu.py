@@ -1,0 +1,158 @@
+"""Passes by compiled kernels, over shares of the rows where threads were lent."""
+
+import numpy as np
+import scipy.linalg
+
+from widemargin import threads
+from widemargin.kernels import newton as newton_kernels
+from widemargin.kernels import risk as kernels
+from widemargin.passes.sweeps import pair_sums
+
+__all__ = [
+    "ROWS_PER_ROUND",
+    "advance",
+    "dual_point",
+    "margin_cut",
+    "margin_line",
+    "margin_sums",
+    "multiclass_cut",
+    "multiclass_mix",
+    "multiclass_sums",
+    "pair_sums",
+    "smooth_slope",
+    "solve_definite",
+]
+
+#: rows times steps that a round of a line search may evaluate, as a share of all rows
+ROWS_PER_ROUND = 0.25
+
+
+def margin_cut(y, cost, squared, S):
+    """Return the slope of a margin loss at S, (n,), and loss, -r* of the slope, rows with loss."""
+    slope = np.empty(S.shape)
+
+    def share(begin, end):
+        part = slice(begin, end)
+        return kernels.margin_cut(y[part], cost[part], squared, S[part], slope[part])
+
+    sums = threads.run(share, threads.shares(S.size, 4 * S.size))
+    return slope, *np.sum(sums, axis=0)
+
+
+def margin_line(y, cost, squared, S, D):
+    """Return slack and rate, (n,): losses along S + step D are max(0, slack + step rate)^p."""
+    slack, rate = np.empty(S.shape), np.empty(S.shape)
+
+    def share(begin, end):
+        part = slice(begin, end)
+        kernels.margin_line_rows(
+            y[part], cost[part], squared, S[part], D[part], slack[part], rate[part]
+        )
+
+    threads.run(share, threads.shares(S.size, 4 * S.size))
+    return slack, rate
+
+
+def margin_sums(slack, rate, squared, steps):
+    """Return value, slope and curvature of `margin_line` at p steps, (p, 3), and rows' pieces.
+
+    Pieces are (p, n): whether a row has a loss.
+    """
+    pieces = np.empty((steps.size, slack.size), dtype=np.uint8)
+
+    def share(begin, end):
+        sums = np.zeros((steps.size, 3))
+        part = slice(begin, end)
+        kernels.margin_line(slack[part], rate[part], squared, steps, sums, pieces[:, part])
+        return sums
+
+    shares = threads.shares(slack.size, 2 * slack.size * steps.size)
+    return np.sum(threads.run(share, shares), axis=0), pieces
+
+
+def multiclass_cut(y, cost, S):
+    """Return slope (n, k) and worst classes (n,) at S (n, k), then as `margin_cut`.
+
+    The worst class of a row without a loss is its own.
+    """
+    S = np.asfortranarray(S)
+    slope = np.empty(S.shape, order="F")
+    worst = np.empty(y.size, dtype=y.dtype)
+    sums = threads.run(
+        kernels.multiclass_cut,
+        [
+            (y, cost, S.T, begin, end, slope.T, worst)
+            for begin, end in threads.shares(y.size, 2 * S.size)
+        ],
+    )
+    return slope, worst, *np.sum(sums, axis=0)
+
+
+def multiclass_sums(y, cost, S, D, steps):
+    """Return value, slope and curvature at S + step D, (n, k) each, as `margin_sums` does.
+
+    Pieces are worst classes.
+    """
+    S, D = np.asfortranarray(S), np.asfortranarray(D)
+    pieces = np.empty((steps.size, y.size), dtype=y.dtype)
+
+    def share(begin, end):
+        sums = np.zeros((steps.size, 3))
+        kernels.multiclass_line(y, cost, S.T, D.T, steps, begin, end, sums, pieces)
+        return sums
+
+    shares = threads.shares(y.size, 2 * S.size * steps.size)
+    return np.sum(threads.run(share, shares), axis=0), pieces
+
+
+def multiclass_mix(y, cost, weight, worst, A):
+    """Take weight times the slope of a cut, given by its worst classes, from A (n, k)."""
+    kernels.multiclass_mix(y, cost, weight, worst, A.T)
+
+
+def advance(S, D, step, beyond):
+    """S receives S + step D, and D the point a share `beyond` of D farther on."""
+    S, D = S.ravel(order="K"), D.ravel(order="K")  # views
+    threads.run(
+        kernels.advance,
+        [
+            (S[begin:end], D[begin:end], step, beyond)
+            for begin, end in threads.shares(S.size, 2 * S.size)
+        ],
+    )
+
+
+def smooth_slope(z, rate, cost, delta, cap, step):
+    """Return the smooth losses' slope along z + step rate, its curvature, and sum of |terms|.
+
+    For what delta and cap are, see kernels/newton.py.
+    """
+
+    def share(begin, end):
+        part = slice(begin, end)
+        return newton_kernels.smooth_slope(z[part], rate[part], cost[part], delta, cap, step)
+
+    return np.sum(threads.run(share, threads.shares(z.size, 3 * z.size)), axis=0)
+
+
+def dual_point(z, y, cost, delta, cap):
+    """Return A (n,), the smooth losses' dual variables, and sums over the rows.
+
+    Of alpha of positive rows, of negative ones; of their losses; and of alpha z.
+    """
+    A = np.empty(z.size)
+
+    def share(begin, end):
+        part = slice(begin, end)
+        return newton_kernels.dual_point(z[part], y[part], cost[part], delta, cap, A[part])
+
+    return A, *np.sum(threads.run(share, threads.shares(z.size, 4 * z.size)), axis=0)
+
+
+def solve_definite(matrix, right):
+    """Return matrix^-1 right; the lower triangle counts. None if it is not positive definite."""
+    factor, failed = scipy.linalg.lapack.dpotrf(matrix, lower=1)
+    if failed:
+        return None
+    solution = scipy.linalg.lapack.dpotrs(factor, right, lower=1)[0]
+    return solution if np.isfinite(solution).all() else None

@@ -1,0 +1,148 @@
+"""The pairwise hinge by whole-array steps: for processors that do many rows at once.
+
+    r(s) = sum over pairs (i, j) of one group with y_i > y_j of  u_i u_j max(0, 1 - s_i + s_j)
+
+`risk.pairwise` sweeps over sorted rows, one after another. Here no row waits for another, and
+only functions and operators that dispatch on their arguments (NEP 13 and 18) are used: what runs
+is the library that the arrays come from, NumPy's or CuPy's.
+
+With the rows sorted by group and score, those that make a loss with a given one are a window,
+found by bisection. How much of it is of higher, or lower, grade is asked of a wavelet matrix: two
+grades part at the highest bit in which they differ. So bit after bit, from the top, the rows are
+parted into those without the bit, in front, and those with it, in either half as they were. Each
+row's window follows its own half; what it holds in the other half has a higher grade where the
+row has no bit, and a lower one where it has. O(n log n) for the sort and O(n log R) for R grades.
+
+Weights are added up in fixed point. Sums of integers do not depend on their order, which differs
+from run to run on a GPU, and differences of prefix sums lose no digits.
+"""
+
+from math import frexp, ldexp
+
+import numpy as np
+
+# All weights together are below two to this power in fixed point: rounding has room to spare.
+_WEIGHT_BITS = 60
+
+
+def pair_sums(S, starts, n_levels, member, level, weight):
+    """Return the pairwise hinge at S and the plane that touches it there.
+
+    Parameters
+    ----------
+    S : array of float64, shape (n,)
+        Scores of the rows in pairs, group by group.
+    starts : array of int, shape (g + 1,)
+        Where groups begin and end.
+    n_levels : ndarray of int, shape (g,)
+        How many grades each group has; on the host.
+    member : array of int, shape (n,)
+        Group of each row, from 0 to g - 1, never decreasing.
+    level : array of int, shape (n,)
+        Grade of each row, numbered from 0 within its group.
+    weight : array of float64, shape (n,)
+        u_i > 0.
+
+    Returns
+    -------
+    value : float
+    constant : float
+        -r* of the slope: r(S') >= slope @ S' + constant, with equality at S.
+    slope : array of float64, shape (n,)
+    """
+    order = _order(S, starts, member)
+    S, level, weight = S[order], level[order], weight[order]
+    begin, end = starts[:-1][member], starts[1:][member]  # sorted rows keep to their group's place
+    windows = _windows(S, begin, end, int((starts[1:] - starts[:-1]).max()))
+    unit = ldexp(1.0, frexp(float(weight.sum()))[1] - _WEIGHT_BITS)
+    units = np.rint(weight / unit).astype(np.int64)
+    above, below = _weigh(windows, level, units, int(n_levels.max()))
+
+    # The rounded weights, so that a pair weighs the same from either of its rows.
+    weight = units * unit
+    constant = float((weight * (below * unit)).sum())
+    sorted_slope = weight * ((above - below) * unit)
+    # Slopes sum to zero in each group, so scores may be counted from anywhere in it: from its
+    # middle they are small, and lose least.
+    value = constant + float((sorted_slope * (S - S[(begin + end) // 2])).sum())
+    slope = np.zeros_like(sorted_slope)
+    slope[order] = sorted_slope
+    return value, constant, slope
+
+
+def _order(S, starts, member):
+    """Return the order of the rows by group and score, (n,)."""
+    order = np.argsort(S, kind="stable")
+    if starts.shape[0] == 2:
+        return order
+    return order[np.argsort(member[order], kind="stable")]
+
+
+def _windows(S, begin, end, largest):
+    """Return the windows of the rows that have a loss with each, (4, n).
+
+    The first two are begin and end of the rows that would be above it in the pair, the last two
+    of those below.
+    """
+    above = _first_without(lambda other: _lossy(other, S), S, begin, end, largest)
+    below = _first_without(lambda other: ~_lossy(S, other), S, begin, end, largest)
+    return np.stack([begin, above, below, end])
+
+
+def _lossy(above, below):
+    """Tell which pairs have a loss; asked from both sides, lest rounding part their answers."""
+    return above - 1.0 < below
+
+
+def _first_without(holds, S, begin, end, largest):
+    """Return the first row from `begin` whose score lacks a property, or `end`, (n,).
+
+    Of rows in increasing order of score, those that have it come first. `largest` is the most
+    rows that any group has.
+    """
+    found = begin
+    for bit in reversed(range(largest.bit_length())):
+        further = found + (1 << bit)
+        last = np.minimum(further, end) - 1
+        found = np.where((further <= end) & holds(S[last]), further, found)
+    return found
+
+
+def _weigh(windows, level, units, n_levels):
+    """Return the weight above each row in the first window, and below it in the second, (n,).
+
+    Weights are integers, `units`, (n,); windows are (4, n), as `_windows` returns them.
+    """
+    above = np.zeros_like(units)
+    below = np.zeros_like(units)
+    places = np.arange(units.shape[0], like=units)
+    parted_level = level
+    for bit in reversed(range((n_levels - 1).bit_length())):
+        has_bit = (parted_level >> bit) % 2 == 1
+        lower = _prefix_sums(~has_bit)  # where each place comes among those without the bit
+        n_lower = lower[-1]
+        moves = np.where(has_bit, n_lower + places - lower[:-1], lower[:-1])
+        parted_level, units = _moved(parted_level, moves), _moved(units, moves)
+        sums = _prefix_sums(units)
+
+        is_upper = (level >> bit) % 2 == 1  # of the rows as sorted, which the windows are for
+        in_lower = lower[windows]
+        in_upper = n_lower + windows - in_lower
+        edges = np.where(is_upper, in_lower[2:], in_upper[:2])
+        parted_from = sums[edges[1]] - sums[edges[0]]
+        above += np.where(is_upper, 0, parted_from)
+        below += np.where(is_upper, parted_from, 0)
+        windows = np.where(is_upper, in_upper, in_lower)
+    return above, below
+
+
+def _prefix_sums(values):
+    """Return the sums of the values before each place, and of all, (n + 1,)."""
+    sums = np.cumsum(values, dtype=np.int64)
+    return np.concatenate([np.zeros_like(sums, shape=1), sums])
+
+
+def _moved(values, place):
+    moved = np.zeros_like(values)
+    moved[place] = values
+    return moved

@@ -1,0 +1,72 @@
+"""The pairwise hinge by sweeps over sorted rows, one after another: see kernels/pairwise.py."""
+
+from itertools import pairwise
+
+import numpy as np
+
+from widemargin import threads
+from widemargin.kernels import pairwise as kernels
+
+# Moves per row that the last step of the sort may take; more is left to another sort.
+_MOVES = 8
+
+
+def pair_sums(S, starts, n_levels, member, level, weight):
+    """Return value, -r* of the slope, and slope; see passes/pairs.py for what is what."""
+    slope = np.empty(S.shape)
+
+    def share(first, last):
+        return _groups(S, starts, n_levels, member, level, weight, first, last, slope)
+
+    ends = [end for _, end in threads.shares(S.size, 64 * S.size)]
+    ends = np.unique(np.searchsorted(starts, ends))  # shares of whole groups
+    sums = threads.run(share, list(pairwise([0, *ends])))
+    value, constant = np.sum(sums, axis=0)
+    return float(value), float(constant), slope
+
+
+def _groups(S, starts, n_levels, member, level, weight, first, last, slope):
+    """Do the groups from `first` to `last`; return their value and constant."""
+    part = slice(starts[first], starts[last])
+    starts, n_levels = starts[first : last + 1] - part.start, n_levels[first:last]
+    order, S = _sorted(S[part], starts, member[part] - first)
+    level, weight = level[part][order], weight[part][order]
+
+    def sweep(kernel):
+        sums = np.empty(S.shape)
+        tree = np.empty(n_levels.max() + 1)
+        return kernel(starts, n_levels, S, level, weight, tree, sums), sums
+
+    (pushed, push), ((constant, pulled), pull) = threads.run(
+        sweep, [(kernels.pushes,), (kernels.pulls,)]
+    )
+    slope[part][order] = push - pull
+    return constant + pushed - pulled, constant
+
+
+def _sorted(S, starts, member):
+    """Return the order of the rows by group and score, (n,), and their scores in that order."""
+    n = S.size
+    index_bits = np.uint64(n.bit_length())
+    lowest = S.min()
+    with np.errstate(divide="ignore", over="ignore"):
+        scale = 2.0 ** (64 - n.bit_length()) * (1.0 - 1e-9) / (S.max() - lowest)
+    if np.isfinite(scale):
+        keys = np.empty(n, dtype=np.uint64)
+        kernels.sort_keys(S, lowest, scale, index_bits, keys)
+        keys.sort()
+        keys &= (np.uint64(1) << index_bits) - np.uint64(1)
+        order = _by_group(keys.view(np.int64), starts, member)
+        sorted_S = S[order]
+        if kernels.settle(starts, order, sorted_S, _MOVES * n):
+            return order, sorted_S
+    order = _by_group(np.argsort(S), starts, member)
+    return order, S[order]
+
+
+def _by_group(order, starts, member):
+    if starts.size == 2:
+        return order
+    grouped = np.empty_like(order)
+    kernels.by_group(order, member, starts[:-1].copy(), grouped)
+    return grouped

@@ -1,0 +1,106 @@
+"""Rows and passes "on a GPU", for machines without one.
+
+Vectors are `DeviceArray`s, which refuse what a GPU's arrays refuse; products and passes are
+computed by the host's kernels on what is inside of them. All is tested but the arithmetic.
+"""
+
+import types
+
+import numpy as np
+import pytest
+
+from tests.device_array import DeviceArray, device
+from widemargin import passes
+from widemargin.arrays import on_host
+from widemargin.data import as_rows
+from widemargin.passes import cpu, gpu
+
+# What has CUDA kernels of its own; the rest is array expressions, which run as they are.
+KERNELS = (
+    "advance",
+    "dual_point",
+    "margin_cut",
+    "margin_line",
+    "margin_sums",
+    "smooth_slope",
+    "solve_definite",
+)
+
+
+def _as_on_gpu(function):
+    """Return a pass of the host's that takes and returns arrays as one on a GPU would."""
+
+    def run(*arguments):
+        arguments = [a.host_array if isinstance(a, DeviceArray) else a for a in arguments]
+        result = function(*arguments)
+        if function.__name__ in ("margin_sums", "smooth_slope"):  # sums are the host's
+            return (result[0], device(result[1])) if isinstance(result, tuple) else result
+        if isinstance(result, tuple):
+            return tuple(device(r) if isinstance(r, np.ndarray) else r for r in result)
+        return device(result) if isinstance(result, np.ndarray) else result
+
+    return run
+
+
+PASSES = types.SimpleNamespace(
+    **{name: getattr(gpu, name) for name in gpu.__all__}
+    | {name: _as_on_gpu(getattr(cpu, name)) for name in KERNELS}
+)
+
+
+class DeviceRows:
+    """Rows on a GPU that there is not: see data/gpu.py for those that are."""
+
+    multiplications_per_call = 1 << 29
+
+    #: whether coefficients stay on the host, as those of few features do
+    coefs_on_host = False
+
+    def __init__(self, X):
+        self.rows = as_rows(X)
+        self.n_rows, self.n_features = self.rows.n_rows, self.rows.n_features
+        self.dtype = self.rows.dtype
+        self.like = device(np.empty(0))
+        self.coef_like = None if self.coefs_on_host else self.like
+        self.weighs_all_rows = self.coefs_on_host
+
+    def _coefs(self, array):
+        return array if self.coefs_on_host else device(array)
+
+    def scores(self, W):
+        assert isinstance(W, DeviceArray) != self.coefs_on_host
+        return device(self.rows.scores(on_host(W)))
+
+    def combine(self, G):
+        return self._coefs(self.rows.combine(G.host_array))
+
+    def combine_squares(self, g):
+        return self._coefs(self.rows.combine_squares(g.host_array))
+
+    def moments(self, index, weight, center):
+        index = np.arange(self.n_rows) if index is None else index.host_array
+        lower, first = self.rows.moments(index, weight.host_array, on_host(center))
+        return self._coefs(np.tril(lower) + np.tril(lower, -1).T), self._coefs(first)
+
+    def squared_norms(self):
+        return device(self.rows.squared_norms())
+
+    def take(self, index):
+        return DeviceRows(self.rows.take(index.host_array))
+
+    def is_finite(self):
+        return True
+
+
+@pytest.fixture(params=["coefs there", "coefs here"])
+def no_gpu_but_all_else(request, monkeypatch):
+    """Have `device="cuda"` put rows on a GPU that there is not."""
+    monkeypatch.setattr(DeviceRows, "coefs_on_host", request.param == "coefs here")
+    from widemargin.data import devices
+
+    host_passes = passes.of
+    monkeypatch.setattr(
+        passes, "of", lambda a: PASSES if isinstance(a, DeviceArray) else host_passes(a)
+    )
+    monkeypatch.setattr(devices, "_check_gpu", lambda: None)
+    monkeypatch.setattr(devices, "to_gpu", DeviceRows)
