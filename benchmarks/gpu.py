@@ -20,6 +20,7 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import product
+from operator import matmul
 from pathlib import Path
 from statistics import mean, median
 from unittest.mock import patch
@@ -57,13 +58,14 @@ class Run:
     def __init__(self, options: argparse.Namespace):
         self.options = options
         self.sets = gpu_peers.Sets(options.data, options.shrink)
-        self.started = time.perf_counter()
+        self.name, self.started = int(time.time()), time.perf_counter()
         self.children = ThreadPoolExecutor(4)
         self.compiled = None
 
-    def keep(self, section: str, **fields) -> None:
+    def keep(self, kind: str, **fields) -> None:
         """Append a measurement to the results, at once."""
-        record = {"kind": section, "at": round(time.perf_counter() - self.started, 1), **fields}
+        at = round(time.perf_counter() - self.started, 1)
+        record = {"kind": kind, "run": self.name, "at": at, **fields}
         with self.options.out.open("a") as file:
             file.write(json.dumps(record, default=float) + "\n")
         say(json.dumps(record, default=float))
@@ -77,8 +79,8 @@ class Run:
             self.keep("skipped", section=section, what=what, why=str(why))
         except Exception as error:
             say(traceback.format_exc())
-            text = f"{type(error).__name__}: {error}"
-            self.keep("error", section=section, what=what, error=text[:500])
+            why = f"{type(error).__name__}: {error}"[:500]
+            self.keep("error", section=section, what=what, why=why)
         gc.collect()
 
     def limit(self, wanted: float) -> float:
@@ -92,25 +94,18 @@ class Run:
 
     def child(self, limit: float, *arguments: str):
         """Begin to run benchmarks.gpu_peers in a process of its own; return its future records."""
-        return self.children.submit(records_of, "benchmarks.gpu_peers", list(arguments), limit)
-
-    def wait_for_kernels(self) -> None:
-        """Wait until the host's kernels are compiled."""
-        if self.compiled is not None:
-            error = self.compiled.exception(timeout=self.limit(240.0))
-            say(f"kernels for the host are compiled ({error or 'no error'})")
-            self.compiled = None
+        module, limit = "benchmarks.gpu_peers", self.limit(limit)
+        return self.children.submit(records_of, module, list(arguments), limit)
 
 
-def warm_up(run: Run) -> None:
-    """Compile what a GPU needs, on a few rows."""
-    rng = np.random.default_rng(0)
-    X, y = rng.random((2000, 12)).astype(np.float32), rng.integers(0, 3, 2000)
-    for rows in (X, sp.csr_matrix(X)):
-        for solver in ("newton", "ocas"):
-            with run.attempt("warm-up", solver):
-                seconds = fit(to_device(rows), to_device(y), "cuda", 60.0, solver=solver)[1]
-                say(f"warm-up, {solver}: {seconds:.1f} s")
+def load_kernels(run: Run, X, y, **settings) -> None:
+    """Wait until the host's kernels are compiled, and load those that a fit needs."""
+    if run.compiled is not None:
+        error = run.compiled.exception(timeout=run.limit(240.0))
+        say(f"the host's kernels are compiled: {error or 'no error'}")
+        run.compiled = None
+    few = np.linspace(0, len(y) - 1, 2000).astype(int)
+    fit(X[few], y[few], "cpu", run.limit(10.0), **settings)
 
 
 # --- sections -------------------------------------------------------------------------------
@@ -134,19 +129,20 @@ def same(run: Run) -> None:
                 order = np.random.default_rng(0).permutation(len(y))
                 chosen = slice(n_rows) if settings is ranked else order[:n_rows]
                 X, y = X[chosen], y[chosen]
-            rows, labels = to_device(X), y if settings is ranked else to_device(y)
+            on_gpu = to_device(X), y if settings is ranked else to_device(y)
             limit, settings = run.options.same_limit, settings | {"C": C}
-            one, _ = fit(rows, labels, "cuda", run.limit(limit), **settings)
-            other, seconds = fit(rows, labels, "cuda", run.limit(limit), **settings)
-            coefs = on_host(one.coef_), on_host(other.coef_)
-            fields = {"what": what, "shape": X.shape, "C": C, "recomputed": None}
+            one, _ = fit(*on_gpu, "cuda", run.limit(limit), **settings)
+            other, seconds = fit(*on_gpu, "cuda", run.limit(limit), **settings)
+            coefs = [on_host(model.coef_) for model in (one, other)]
+            statuses = [one.status_, other.status_]
+            fields = {"what": what, "C": C, "recomputed": None, "statuses": statuses}
             fields["gpu"] = account(other) | {"seconds": seconds}
             fields["same_coef"] = np.array_equal(*coefs)
             fields["same_certificate"] = one.certificate_ == other.certificate_
             if settings == {"C": C}:  # the objective once more, by NumPy
                 value = primal_objective(Cell("", C), X, y, coefs[1])
                 fields["recomputed"] = value / other.certificate_.primal - 1.0
-            run.wait_for_kernels()
+            load_kernels(run, X, y, **settings)
             host, seconds = fit(X, y, "cpu", run.limit(limit), **settings)
             run.keep("same", **fields, cpu=account(host) | {"seconds": seconds})
 
@@ -162,15 +158,13 @@ def speed(run: Run) -> None:
 def _speed(run, name, C, device):
     X, y = run.sets.device(name) if device == "cuda" else run.sets.host(name)
     solvers, limit = ["auto", "newton", "ocas"], run.options.gpu_limit
-    few = np.linspace(0, len(y) - 1, 2000).astype(int)
     if device == "cpu":
         solvers = {"text": ["auto", "dcd"], "dense": ["auto"]}.get(name, ["auto", "newton", "acf"])
         limit = run.options.large_limit if name in MADE else run.options.cpu_limit
-        run.wait_for_kernels()
     for solver in solvers:
         settings = {"C": C, "solver": solver}
-        if device == "cpu":  # kernels are loaded
-            fit(X[few], y[few], device, run.limit(10.0), **settings)
+        if device == "cpu":
+            load_kernels(run, X, y, **settings)
         model, first = fit(X, y, device, run.limit(limit), **settings)
         took = [first]
         if device == "cuda" and first < SLOW:
@@ -189,10 +183,9 @@ def roofline(run: Run) -> None:
     import cupy
 
     size = int(2e9) // run.options.shrink
-    source, target = cupy.ones(size, np.uint8), cupy.empty(size, np.uint8)
-    seconds = min(times(cupy.copyto, target, source, repeats=10))
+    arrays = cupy.empty(size, np.uint8), cupy.ones(size, np.uint8)
+    seconds = min(times(cupy.copyto, *arrays, repeats=10))
     roof = 2 * size / seconds
-    del source, target
     fields = {"bytes": 2 * size, "seconds": seconds, "rate": roof, "share": 1.0}
     run.keep("roofline", data="bytes", what="copy", **fields)
     for name, C in (("text", 1.0), ("dense", 1e-4), ("covtype_binary", 1.0)):
@@ -201,8 +194,8 @@ def roofline(run: Run) -> None:
             X, y = run.sets.device(name)
             for what, seconds, n_bytes, more in _products(X, y, C):
                 fields = {"data": name, "what": what, "bytes": n_bytes, "seconds": seconds}
-                rate = n_bytes / seconds
-                run.keep("roofline", **fields, rate=rate, share=rate / roof, **more)
+                fields |= {"rate": n_bytes / seconds, "share": n_bytes / seconds / roof}
+                run.keep("roofline", **fields, **more)
 
 
 def _products(X, y, C):
@@ -223,7 +216,7 @@ def _products(X, y, C):
     yield "scores", median(times(rows.scores, w)), of_scores, {}
     yield "combine", median(times(rows.combine, g)), of_combine, {}
     short = entries + vectors // 2 + 4 * (n + 1) * sparse
-    yield "CuPy, X @ w", median(times(X.__matmul__, w.astype(np.float32))), short, {}
+    yield "CuPy, X @ w", median(times(matmul, X, w.astype(np.float32))), short, {}
     counts, solve = [], Bundle.solve
 
     def noted(bundle, tolerance):
@@ -286,7 +279,6 @@ def larger(run: Run) -> None:
         source[:] = 1
         seconds = min(times(target.set, source, repeats=5))
         run.keep("larger", data="pinned", what="copy", seconds=seconds, rate=size / seconds)
-        del source, target
     for name, C in (("small_dense", 1e-4), ("small_text", 1.0)):
         with run.attempt("larger", name):
             X, y = run.sets.host(name)
@@ -305,7 +297,6 @@ def larger(run: Run) -> None:
                     model, seconds = fit(X, y, "cuda", limit, C=C, solver=solver)
                     more = {"what": solver, "allowed": allowed, "pace": pace(model)}
                     run.keep("larger", **fields, **more, seconds=seconds, **account(model))
-                    del model
 
 
 def _streamed(X):
@@ -346,8 +337,7 @@ SECTIONS = {"same": same, "speed": speed, "roofline": roofline, "peers": peers, 
 
 def latest(records: list[dict], section: str, *keys: str) -> list[dict]:
     """Return the last record of each thing that was measured, in the order they first came."""
-    found = {tuple(r.get(k) for k in keys): r for r in records if r["kind"] == section}
-    return list(found.values())
+    return list({tuple(map(r.get, keys)): r for r in records if r["kind"] == section}.values())
 
 
 def _seconds(seconds: float) -> str:
@@ -373,10 +363,11 @@ def table_same(records: list[dict]) -> str:
     for r in latest(records, "same", "what"):
         gpu, cpu = r["gpu"], r["cpu"]
         bits = "yes" if r["same_coef"] and r["same_certificate"] else "no"
-        rows.append([f"{r['what']}, {r['C']:g}"])
-        rows[-1] += [f"{at['primal']:.8g} (gap {at['gap']:.1e})" for at in (gpu, cpu)]
-        again = "—" if r["recomputed"] is None else f"{abs(r['recomputed']):.0e}"
-        rows[-1] += [again, bits, _fit(gpu, True), _fit(cpu, True)]
+        if set(r["statuses"]) != {"converged"}:
+            bits = "stopped by time"
+        cells = [f"{at['primal']:.8g} (gap {at['gap']:.1e})" for at in (gpu, cpu)]
+        cells.append("—" if r["recomputed"] is None else f"{abs(r['recomputed']):.0e}")
+        rows.append([f"{r['what']}, {r['C']:g}", *cells, bits, _fit(gpu, True), _fit(cpu, True)])
     header = ["problem, C", "GPU", "CPU", "recomputed", "same bits", "GPU's time", "CPU's time"]
     return table(header, rows)
 
@@ -403,20 +394,19 @@ def table_roofline(records: list[dict]) -> str:
     rows = []
     for r in latest(records, "roofline", "data", "what"):
         moved = [f"{r['bytes'] / 1e9:.3g} GB", _seconds(r["seconds"])]
-        share = f"{100 * r['share']:.0f} %"
-        rows.append([f"{r['data']}, {r['what']}", *moved, f"{r['rate'] / 1e9:,.0f} GB/s", share])
+        rate = [f"{r['rate'] / 1e9:,.0f} GB/s", f"{100 * r['share']:.0f} %"]
+        rows.append([f"{r['data']}, {r['what']}", *moved, *rate])
     return table(["what", "must move", "time", "speed", "of a copy's"], rows)
 
 
 def table_peers(records: list[dict]) -> str:
     rows = []
-    found = latest(records, "peers", "data", "method", "setting")
+    found = latest(records, "peers", "run", "data", "method", "setting")
     for data, method in dict.fromkeys((r["data"], r["method"]) for r in found):
         tried = [r for r in found if (r["data"], r["method"]) == (data, method)]
-        best = min(tried, key=_rank)
-        reached = "" if best["reached"] else "not in "
-        excess = f"{100 * best['excess']:.2g} %"
-        label = f"{method}, {best['setting']}" if best["setting"] else method
+        best = min((r for r in tried if r["run"] == tried[-1]["run"]), key=_rank)
+        reached, excess = "" if best["reached"] else "not in ", f"{100 * best['excess']:.2g} %"
+        label = ", ".join(filter(None, (method, best["setting"])))
         rows.append([data, label, reached + _seconds(best["seconds"]), excess])
     return table(["data", "method", "time to 0.1 %", "above the bound"], rows)
 
@@ -424,8 +414,7 @@ def table_peers(records: list[dict]) -> str:
 def table_larger(records: list[dict]) -> str:
     rows = []
     for r in latest(records, "larger", "data", "what", "allowed"):
-        allowed = r.get("allowed")
-        room = f"{allowed / 1e6:,.0f} MB" if allowed else "all"
+        room = f"{r['allowed'] / 1e6:,.0f} MB" if r.get("allowed") else "all"
         size = f"{r['size'] / 1e6:,.0f} MB" if "size" in r else "—"
         cells = [f"{r['data']}, {r['what']}", size, room, _seconds(r.get("pace", r["seconds"]))]
         rate = f"{r['rate'] / 1e9:.3g} GB/s" if "rate" in r else "—"
@@ -435,28 +424,27 @@ def table_larger(records: list[dict]) -> str:
     return table(header, rows)
 
 
-def caption(records: list[dict]) -> str:
+def table_machine(records: list[dict]) -> str:
     """One line on what was measured last, and what it ran on."""
     m = [r for r in records if r["kind"] == "machine"][-1]
     versions = ", ".join(f"{name} {v}" for name, v in m["versions"].items() if v)
     host = f"{m['cpu']}, {m['cores']} cores, {m['system']}, Python {m['python']}"
-    return f"{m['gpu']}, CUDA {m['cuda']}; {host}; {versions}; {m['day']}."
+    return f"{m['gpu']}, CUDA {m['cuda'] / 1000:.1f}; {host}; {versions}; {m['day']}."
 
 
 def rewrite_tables(results: Path, document: Path) -> None:
     records = [json.loads(line) for line in results.read_text().splitlines() if line.strip()]
-    makers = (table_same, table_speed, table_roofline, table_peers, table_larger)
-    named = {f"gpu-{make.__name__[6:]}": make for make in makers} | {"gpu-machine": caption}
+    kinds = {record["kind"] for record in records}
     page = document.read_text(encoding="utf-8")
-    for name, make in named.items():
+    for name in (name for name in (*SECTIONS, "machine") if name in kinds):
         try:
-            page = rewrite(page, name, make(records))
+            page = rewrite(page, f"gpu-{name}", globals()[f"table_{name}"](records))
         except ValueError as error:
             say(str(error))
     document.write_text(page, encoding="utf-8")
     for r in records:
         if r["kind"] in ("skipped", "error"):
-            say(f"{r['section']}, {r['what']}: {r.get('why') or r.get('error')}")
+            say(f"{r['kind']}: {r['section']}, {r['what']}: {r['why']}")
 
 
 # --- the program ----------------------------------------------------------------------------
@@ -466,11 +454,11 @@ def describe() -> dict:
     """The machine's record, with its GPU."""
     import cupy
 
-    query = "nvidia-smi --query-gpu=name,driver_version --format=csv,noheader"
-    record = machine.describe() | {"gpu": subprocess.getoutput(query).replace(",", ", driver")}
-    record["cuda"] = cupy.cuda.runtime.runtimeGetVersion()
+    record = {name: value for name, value in machine.describe().items() if name != "kind"}
     record["versions"] |= {"cupy": cupy.__version__, "torch": machine._version("torch")}
-    return record
+    query = "nvidia-smi --query-gpu=name,driver_version --format=csv,noheader"
+    gpu = subprocess.getoutput(query).replace(",", ", driver")
+    return record | {"gpu": gpu, "cuda": cupy.cuda.runtime.runtimeGetVersion()}
 
 
 def main() -> None:
@@ -497,8 +485,9 @@ def main() -> None:
     if {"same", "speed"} & set(chosen):
         run.compiled = run.child(240.0, "--compile")
     with run.attempt("machine", "description"):
-        run.keep(**describe())
-    warm_up(run)
+        run.keep("machine", **describe())
+    with run.attempt("warm-up", "all of it"):
+        gpu_peers.compile_on_gpu()
     for name in chosen:
         with run.attempt(name, "all of it"):
             SECTIONS[name](run)

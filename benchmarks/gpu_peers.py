@@ -15,7 +15,8 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import count
+from functools import partial
+from itertools import count, product
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,7 @@ from widemargin.arrays import on_host
 CORES = os.cpu_count()
 TARGET = 1e-3
 # Learning rates to try: SGD's in units of 1 / mean |x|^2, Adam's; and rows of a mini-batch.
-DENSE_RATES = {"SGD": (0.1, 1.0, 10.0, 100.0), "Adam": (0.001, 0.01, 0.1, 1.0)}
+DENSE_RATES = {"SGD": (1.0, 10.0, 100.0, 1e3), "Adam": (0.001, 0.01, 0.1, 1.0)}
 SPARSE_RATES = {"SGD": (10.0, 100.0, 1e3, 1e4), "Adam": (0.001, 0.01, 0.1, 1.0)}
 DENSE_BATCH, SPARSE_BATCH = 4096, 16384
 # Sweeps over the rows that scikit-learn's may take, one after the other until it is enough.
@@ -49,13 +50,11 @@ class Sets:
     """
 
     def __init__(self, folder: Path, shrink: int = 1):
-        self.folder, self.shrink = folder, shrink
-        self._host, self.on_device = {}, {}
+        self.folder, self.shrink, self._host, self.on_device = folder, shrink, {}, {}
 
     def host(self, name: str):
         if name not in self._host:
-            made = name in MADE
-            self._host[name] = tuple(map(on_host, self.device(name))) if made else self._load(name)
+            self._host[name] = self._load(name)
         return self._host[name]
 
     def device(self, name: str):
@@ -68,6 +67,8 @@ class Sets:
         return self.on_device[name]
 
     def _load(self, name):
+        if name in MADE:
+            return tuple(map(on_host, self.device(name)))
         if name == "covtype_binary":
             X, y = self.host("covtype")
             return X, np.where(y == 2, 1, -1)
@@ -106,7 +107,7 @@ def text(n: int, d: int, words: int):
 
     random = cupy.random.RandomState(0)
     place = random.random_sample((n, words), dtype=np.float32)
-    place[:, : words // 5] = np.float32(d) ** (place[:, : words // 5] - 1)
+    place[:, : words // 5] = cupy.exp(float(np.log(d)) * (place[:, : words // 5] - 1))
     place[:, words // 5 :] **= 3
     keys = cupy.minimum((place * d).astype(np.int64), d - 1)
     keys += cupy.arange(n, dtype=np.int64)[:, None] * d
@@ -125,8 +126,7 @@ def text(n: int, d: int, words: int):
     sums[1:] = cupy.cumsum(values.astype(np.float64) ** 2)
     lengths = cupy.sqrt(sums[starts[1:]] - sums[starts[:-1]])
     values /= lengths.astype(np.float32)[rows]
-    parts = (values, columns, starts.astype(np.int32))
-    X = cupyx.scipy.sparse.csr_matrix(parts, shape=(n, d))
+    X = cupyx.scipy.sparse.csr_matrix((values, columns, starts.astype(np.int32)), shape=(n, d))
     truth = random.standard_normal(d, dtype=np.float32)
     truth *= random.random_sample(d, dtype=np.float32) < 0.1
     return X, _noisy_signs(random, X @ truth)
@@ -137,11 +137,13 @@ def dense(n: int, d: int):
     import cupy
 
     random = cupy.random.RandomState(0)
-    X = cupy.empty((n, d), dtype=np.float32)
+    truth = random.standard_normal(d, dtype=np.float32)
+    X, score = cupy.empty((n, d), dtype=np.float32), cupy.empty(n, dtype=np.float32)
     for begin in range(0, n, 1 << 20):
         part = X[begin : begin + (1 << 20)]
         part[...] = random.standard_normal(part.shape, dtype=np.float32)
-    return X, _noisy_signs(random, X @ random.standard_normal(d, dtype=np.float32))
+        score[begin : begin + (1 << 20)] = part @ truth
+    return X, _noisy_signs(random, score)
 
 
 def _noisy_signs(random, score):
@@ -187,19 +189,14 @@ def _synchronize(device):
 
 def account(model) -> dict:
     """What there is to say of a fit but its time; phases summed over classes."""
-    phases: dict[str, float] = {}
+    phases = {}
     for record in {record.problem: record for record in model.history_}.values():
         for name, seconds in record.phases.items():
             phases[name] = round(phases.get(name, 0.0) + seconds, 5)
-    return {
-        "solver": model.solver_,
-        "status": model.status_,
-        "iterations": model.n_iter_,
-        "primal": model.certificate_.primal,
-        "dual": model.certificate_.dual,
-        "gap": model.certificate_.relative_gap,
-        "phases": phases,
-    }
+    certificate = model.certificate_
+    fields = {"solver": model.solver_, "status": model.status_, "iterations": model.n_iter_}
+    fields |= {"primal": certificate.primal, "dual": certificate.dual}
+    return fields | {"gap": certificate.relative_gap, "phases": phases}
 
 
 def pace(model) -> float:
@@ -225,11 +222,23 @@ def times(call, *arguments, repeats: int = 20) -> list[float]:
     return seconds
 
 
-def compile_kernels() -> None:
-    """Fit our models to a few rows on the host: what is compiled is kept on disk."""
+def _few_rows():
     rng = np.random.default_rng(0)
     X, y = rng.random((600, 12)).astype(np.float32), rng.integers(0, 3, 600)
-    for rows in (X, sp.csr_matrix(X)):
+    return X, sp.csr_matrix(X), y
+
+
+def compile_on_gpu() -> None:
+    """Fit our models to a few rows on the device."""
+    *both, y = map(to_device, _few_rows())
+    for rows, solver in product(both, ("newton", "ocas")):
+        fit(rows, y, "cuda", 60.0, solver=solver)
+
+
+def compile_kernels() -> None:
+    """Fit our models to a few rows on the host: what is compiled is kept on disk."""
+    X, sparse, y = _few_rows()
+    for rows in (X, sparse):
         for solver in ("newton", "acf", "dcd", "ocas"):
             fit(rows, y, "cpu", 60.0, solver=solver)
         fit(rows, y, "cpu", 60.0, fit_intercept=True)
@@ -356,15 +365,14 @@ def _csr_tensor(X):
 
     X = X.tocsr()
     parts = map(torch.from_dlpack, (X.indptr, X.indices, X.data))
-    return torch.sparse_csr_tensor(*parts, size=X.shape)
+    return torch.sparse_csr_tensor(*parts, size=X.shape, check_invariants=False)
 
 
 def lbfgs(problem, race, _rate):
     """All rows at once; of the hinge's kinks it knows nothing."""
     w = problem.zeros()
     never = {"tolerance_grad": 0.0, "tolerance_change": 0.0}
-    search = {"max_iter": 20, "line_search_fn": "strong_wolfe"}
-    optimizer = problem.torch.optim.LBFGS([w], **search, **never)
+    optimizer = problem.torch.optim.LBFGS([w], line_search_fn="strong_wolfe", **never)
 
     def closure():
         w.grad, slack = problem.gradient(w, problem.rows, problem.Y)
@@ -378,25 +386,17 @@ def lbfgs(problem, race, _rate):
         optimizer.step(closure)
 
 
-def sgd(problem, race, rate):
-    """Mini-batches, steps that shrink from sweep to sweep, and the mean of late iterates."""
-    w = problem.zeros()
-    mean = w.clone()
-    for number, (sweep, rows, Y) in enumerate(problem.sweeps()):
-        step = rate / problem.mean_square / np.sqrt(1.0 + sweep)
-        w -= step * problem.gradient(w, rows, Y)[0]
-        mean.lerp_(w, 4.0 / (number + 4.0))
-        race.look(w, mean)
-
-
-def adam(problem, race, rate):
-    """Mini-batches, and the mean of late iterates besides."""
+def stochastic(problem, race, rate, adam=False):
+    """Mini-batches and the mean of late iterates; SGD's steps shrink from sweep to sweep."""
     w = problem.zeros()
     mean = w.clone()
     optimizer = problem.torch.optim.Adam([w], lr=rate)
-    for number, (_, rows, Y) in enumerate(problem.sweeps()):
+    for number, (sweep, rows, Y) in enumerate(problem.sweeps()):
         w.grad = problem.gradient(w, rows, Y)[0]
-        optimizer.step()
+        if adam:
+            optimizer.step()
+        else:
+            w.sub_(w.grad, alpha=rate / problem.mean_square / (1.0 + sweep) ** 0.5)
         mean.lerp_(w, 4.0 / (number + 4.0))
         race.look(w, mean)
 
@@ -408,8 +408,9 @@ def torch_peers(X, y, host_X, host_y, bound, limit) -> Iterator[dict]:
     """
     problem = TorchProblem(X, y, 1.0)
     host_X = host_X if problem.sparse else host_X.astype(np.float64)
-    problem.gradient(problem.zeros(), problem.rows, problem.Y)  # loads libraries
-    for name, method in (("L-BFGS", lbfgs), ("SGD", sgd), ("Adam", adam)):
+    methods = {"L-BFGS": lbfgs, "SGD": stochastic, "Adam": partial(stochastic, adam=True)}
+    for name, method in methods.items():
+        _race(problem, method, 1.0, bound, limit=0.0)  # libraries are loaded
         rates = problem.rates.get(name, ())
         tried = [(_race(problem, method, r, bound, limit / len(rates)), r) for r in rates]
         rate = min(tried, key=_merit)[1] if tried else None
@@ -472,8 +473,7 @@ def sklearn_peers(X, y, C, bound, limit) -> Iterator[dict]:
             last = time.perf_counter() - started
             left -= last
             objective = primal_objective(Cell("", C), X, y, model.coef_)
-            setting = f"{sweeps} sweeps"
-            record = _record(f"scikit-learn {name}", setting, last, objective, bound)
+            record = _record(f"scikit-learn {name}", f"{sweeps} sweeps", last, objective, bound)
             yield record
             if record["reached"]:
                 break

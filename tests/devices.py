@@ -102,5 +102,5 @@ def no_gpu_but_all_else(request, monkeypatch):
     monkeypatch.setattr(
         passes, "of", lambda a: PASSES if isinstance(a, DeviceArray) else host_passes(a)
     )
-    monkeypatch.setattr(devices, "_check_gpu", lambda: None)
+    monkeypatch.setattr(devices, "check_gpu", lambda: None)
     monkeypatch.setattr(devices, "to_gpu", DeviceRows)

@@ -15,7 +15,7 @@ ALLOWED = {
     "arrays": set(),
     "threads": set(),
     "atomic": set(),
-    "data": {"kernels", "threads", "atomic"},
+    "data": {"arrays", "kernels", "threads", "atomic"},
     "passes": {"kernels", "threads"},
     "risk": {"arrays", "passes", "threads"},
     "problem": {"data", "risk"},

@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -294,3 +295,12 @@ def test_ctrl_c_keeps_the_best_so_far(tmp_path):
     assert "interrupted: 1 of 3 values of C tried" in stderr
     assert '"status": "interrupted"' in stdout
     assert load_model(out).C == 1e-5
+
+
+@pytest.mark.parametrize("command", [["train"], ["tune"]])
+def test_no_gpu(command, data, tmp_path):
+    if find_spec("cupy") is not None:
+        pytest.skip("there is a CuPy")
+    message = refuse(*command, data, "--out", tmp_path / "model.wm", "--device", "cuda")
+    assert "--device cuda needs CuPy: install widemargin[gpu]" in message
+    succeed(*command, data, "--out", tmp_path / "model.wm", "--device", "auto", "--quiet")

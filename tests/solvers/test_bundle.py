@@ -50,7 +50,7 @@ def test_primal_and_dual_of_the_reduced_problem_meet(seed):
 @settings(deadline=None)
 def test_planes_come_one_by_one_and_the_bound_never_falls(seed):
     a, e, c = random_planes(seed)
-    bundle = Bundle(a.shape[1], e.shape[1], no_merge)
+    bundle = Bundle(np.zeros(a.shape[1]), e.shape[1], no_merge)
     values = [0.0]
     for j in range(1, len(c)):
         bundle.add(a[j], e[j], c[j], code=j)
@@ -67,7 +67,7 @@ def test_planes_come_one_by_one_and_the_bound_never_falls(seed):
 
 def test_idle_planes_are_dropped_and_the_others_stay_whole():
     rng = np.random.default_rng(0)
-    bundle = Bundle(30, 0, no_merge)
+    bundle = Bundle(np.zeros(30), 0, no_merge)
     for j in range(200):
         bundle.add(rng.standard_normal(30), np.empty(0), 0.01 + rng.random(), code=j)
         bundle.solve(1e-9)
@@ -87,7 +87,7 @@ def test_memory_is_bounded_by_merging(monkeypatch):
         return weight * code + other_weight * other
 
     rng = np.random.default_rng(0)
-    bundle = Bundle(60, 1, merge)
+    bundle = Bundle(np.zeros(60), 1, merge)
     assert bundle.capacity == module._FEWEST
     values = []
     G = rng.standard_normal((100, 60))  # the slope of plane j is G[j], and a_j, e_j, c_j follow

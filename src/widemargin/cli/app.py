@@ -65,6 +65,7 @@ def train(
     tol: options.Tol = 1e-3,
     max_iter: options.MaxIter = 10_000,
     max_time: options.MaxTime = None,
+    device: options.Device = options.DeviceName.cpu,
     memory_budget: options.MemoryBudget = None,
     checkpoint: options.Checkpoint = None,
     no_intercept: options.NoIntercept = False,
@@ -103,6 +104,7 @@ def train(
     """
     options.check_task(context, task, solver)
     options.check_intercept(no_intercept, penalized_intercept)
+    options.check_device(device)
     check_output(out, data)
     check_output(liblinear, data, out)
 
@@ -127,6 +129,7 @@ def train(
             "tol": tol,
             "max_iter": max_iter,
             "max_time": max_time,
+            "device": device.value,
             "n_jobs": n_jobs,
             "verbose": 0 if quiet or json else 1,
         },
@@ -180,6 +183,7 @@ def tune(
     tol: options.Tol = 1e-3,
     max_iter: options.MaxIter = 10_000,
     max_time: options.AllTime = None,
+    device: options.Device = options.DeviceName.cpu,
     memory_budget: options.MemoryBudget = None,
     no_intercept: options.NoIntercept = False,
     penalized_intercept: options.PenalizedIntercept = False,
@@ -205,6 +209,7 @@ def tune(
       widemargin tune clicks --scoring roc_auc --folds 3 --plot curve.png
     """
     options.check_intercept(no_intercept, penalized_intercept)
+    options.check_device(device)
     check_output(out, data)
     check_output(plot, data, out)
 
@@ -232,6 +237,7 @@ def tune(
         tol=tol,
         max_iter=max_iter,
         max_time=max_time,
+        device=device.value,
         memory_budget=memory_budget,
         fit_intercept=not no_intercept,
         penalized_intercept=penalized_intercept,

@@ -18,6 +18,14 @@ class TaskName(StrEnum):
     roc = "roc"
 
 
+class DeviceName(StrEnum):
+    """Where training happens."""
+
+    cpu = "cpu"
+    cuda = "cuda"
+    auto = "auto"
+
+
 class LossName(StrEnum):
     """What a row on the wrong side of its margin costs."""
 
@@ -106,6 +114,17 @@ def _version(wanted: bool) -> None:
 
         typer.echo(f"widemargin {__version__}")
         raise typer.Exit
+
+
+def check_device(device: DeviceName) -> None:
+    """Refuse a GPU that is not there, before anything is read."""
+    if device is DeviceName.cuda:
+        from widemargin.data.devices import NoGpuError, check_gpu
+
+        try:
+            check_gpu()
+        except NoGpuError as error:
+            raise BadInput(str(error).replace("device='cuda'", "--device cuda")) from error
 
 
 # Options of `train` that only one task has a use for.
@@ -233,6 +252,12 @@ MaxIter = Annotated[
 MaxTime = Annotated[
     float | None,
     typer.Option(callback=_positive, metavar="SECONDS", help="Stop after this time."),
+]
+Device = Annotated[
+    DeviceName,
+    typer.Option(
+        help="Where to train: cuda is a GPU, by CuPy; auto is one if there is one, and else cpu."
+    ),
 ]
 MemoryBudget = Annotated[
     str | None,

@@ -26,6 +26,7 @@ _SHARED = (
     "solver",
     "tol",
     "max_iter",
+    "device",
     "memory_budget",
     "no_intercept",
     "penalized_intercept",

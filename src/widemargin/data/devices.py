@@ -79,7 +79,7 @@ def placed(X, device: str) -> Rows:
     if device == "cpu":
         return as_rows(X)
     try:
-        _check_gpu()
+        check_gpu()
         return to_gpu(X)
     except (NoGpuError, MemoryError):
         if device == "cuda":
@@ -87,12 +87,12 @@ def placed(X, device: str) -> Rows:
         return as_rows(X)
 
 
-def _check_gpu() -> None:
+def check_gpu() -> None:
     """Raise NoGpuError, which says what to do, unless there is a GPU and CuPy."""
     if find_spec("cupy") is None:
         raise NoGpuError(
             "device='cuda' needs CuPy: install widemargin[gpu], or cupy-cuda12x or cupy-cuda13x "
-            "for your version of CUDA; device='auto' trains on the host without"
+            "for your version of CUDA; 'auto' trains on the host without"
         )
     import cupy
 

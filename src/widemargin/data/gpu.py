@@ -14,11 +14,9 @@ from widemargin.arrays import beside
 from widemargin.kernels import cuda
 
 # Entries of a sparse matrix's line that one team of lanes takes; longer lines are cut.
-_ITEM = 1024
-# Items up to this size go to small teams.
-_SMALL_ITEM = 16
+_ITEM = max(cuda.TEAMS)
 # Blocks that share the rows of a dense product X^T G.
-_PARTS = 2112
+_PARTS = 1056
 # Bytes of a piece of rows, scaled and in double precision, on its way into a Gram matrix.
 _MOMENTS_PIECE = 1 << 30
 # Up to so many features, coefficients are on the host, and so are matrices of them up to fewer.
@@ -124,7 +122,8 @@ class GpuDenseRows(GpuRows):
         n, d = self.array.shape
         out = cupy.empty((n, V.shape[1]))
         name = f"dense_scores<{self.type}, {V.shape[1]}>"
-        cuda.launch(name, 32 * n, (self.array, n, np.int32(d), V, out))
+        V = cupy.ascontiguousarray(V.T)
+        cuda.launch(name, 8 * n, (self.array, n, np.int32(d), V, out))
         return out
 
     def _combine(self, G, squares):
@@ -288,9 +287,11 @@ class _Lines:
                 cupy.asarray(part.astype(np.int32))
                 for part in (cut.get(), self.n_lines + ends - counts, self.n_lines + ends)
             ]
-        small = item_sizes <= _SMALL_ITEM
-        self.items = []
-        for team, some in zip(cuda.TEAMS, (cupy.flatnonzero(small), cupy.flatnonzero(~small))):
+        # Items of about the same size are worked on together.
+        self.items, least = [], -1
+        for most, team in cuda.TEAMS.items():
+            some = cupy.flatnonzero((item_sizes > least) & (item_sizes <= most))
+            least = most
             if some.size:
                 sizes_of = item_sizes[some].astype(np.int32)
                 chosen = (begins[some], sizes_of, slots[some].astype(np.int32), some.size)

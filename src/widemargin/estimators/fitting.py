@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from widemargin import threads
 from widemargin.certificate import Certificate
+from widemargin.data import Rows
 from widemargin.data.rows import home
 from widemargin.estimators.callbacks import LEVELS, GapLevels
 from widemargin.estimators.checkpoint import Checkpoint
@@ -20,6 +21,16 @@ from widemargin.monitor import Interruption, Monitor
 from widemargin.problem import State
 from widemargin.progress import ProgressLine
 from widemargin.solvers import auto
+
+# Threads that keep a GPU busy with several problems: while one waits, another tells it what to do.
+_THREADS_FOR_GPU = 4
+
+
+def n_row_threads(rows: Rows, solver: str, n_jobs: int) -> int:
+    """Return how many threads to lend to a solver."""
+    if home(rows) is not None:
+        return _THREADS_FOR_GPU if auto.shares_passes(solver) else 1
+    return n_jobs if auto.splits_rows(solver) else 1
 
 
 class Fit:
@@ -48,8 +59,7 @@ class Fit:
         on_gpu = home(problems.rows) is not None
         alone = solver in auto.OUT_OF_CORE or auto.shares_passes(solver) or on_gpu
         self.n_threads = 1 if alone else min(n_jobs, len(problems))
-        splits = auto.splits_rows(solver) and not on_gpu
-        self.n_row_threads = n_jobs // self.n_threads if splits else 1
+        self.n_row_threads = n_row_threads(problems.rows, solver, n_jobs // self.n_threads)
         self.interruption = Interruption()
         self.states: list = [None] * len(problems)
         self.monitors: list = [None] * len(problems)

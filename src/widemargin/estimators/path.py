@@ -25,7 +25,7 @@ from widemargin.data import Rows
 from widemargin.data.devices import placed
 from widemargin.data.rows import coef_home, home
 from widemargin.data.subset import Subset
-from widemargin.estimators.fitting import Account
+from widemargin.estimators.fitting import Account, n_row_threads
 from widemargin.estimators.problems import make_problems
 from widemargin.estimators.validation import (
     check_bytes,
@@ -220,8 +220,7 @@ class CostPath:
         on_gpu = home(self.rows) is not None
         alone = together or self.solver in auto.OUT_OF_CORE or on_gpu
         n_threads = 1 if alone else min(self.n_jobs, len(flat))
-        splits = auto.splits_rows(self.solver) and not on_gpu
-        n_row_threads = self.n_jobs // n_threads if splits else 1
+        lent = n_row_threads(self.rows, self.solver, self.n_jobs // n_threads)
         seconds = self._share_of_time()
         if seconds is not None and not together:
             seconds /= math.ceil(len(flat) / n_threads)
@@ -246,13 +245,13 @@ class CostPath:
 
         def solve(index):
             monitor = monitors[index]()
-            with threads.lent(n_row_threads):
+            with threads.lent(lent):
                 state = solvers[index].solve(flat[index], flat_starts[index], monitor)
             return state, monitor
 
         if together:
             watched = [make() for make in monitors]
-            with threads.lent(n_row_threads):
+            with threads.lent(lent):
                 states = solvers[0].solve_together(flat, flat_starts, watched)
             solved = list(zip(states, watched, strict=True))
         elif n_threads == 1:

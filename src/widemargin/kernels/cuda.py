@@ -130,7 +130,7 @@ extern "C" __global__ void dual_point(const double* z, const signed char* y, con
     leave(sums, partial);
 }
 
-// ---- products with dense rows X (n, d); V and results have K columns ----
+// ---- products with dense rows X (n, d); G and results have K columns, V (K, d) K rows ----
 
 // A warp takes ROWS rows at a time, so that many loads are on their way.
 template <typename X_t, int K>
@@ -153,7 +153,7 @@ __global__ void dense_scores(const X_t* X, integer n, int d, const double* V, do
                 value[r] = (double)X[(i + r < n ? i + r : i) * d + j];
             #pragma unroll
             for (int k = 0; k < K; ++k) {
-                const double v = V[j * K + k];
+                const double v = V[k * d + j];
                 #pragma unroll
                 for (int r = 0; r < ROWS; ++r) sums[r][k] += value[r] * v;
             }
@@ -228,29 +228,29 @@ __global__ void sparse_dot(const X_t* values, const int* places, const integer* 
                            bool squares, double* out) {
     const int lane = threadIdx.x % T;
     const integer teams = (integer)gridDim.x * (blockDim.x / T);
-    const integer first = (integer)blockIdx.x * (blockDim.x / T) + threadIdx.x / T;
+    const integer team = (integer)blockIdx.x * (blockDim.x / T) + threadIdx.x / T;
     const integer rounds = (n_items + teams - 1) / teams;
     for (integer round = 0; round < rounds; ++round) {
-        const integer item = first + round * teams;
+        const integer item = round * teams + team;
+        const bool there = item < n_items;
+        const integer begin = there ? begins[item] : 0;
+        const int size = there ? sizes[item] : 0;
         double sums[K];
         for (int k = 0; k < K; ++k) sums[k] = 0.0;
-        if (item < n_items) {
-            const integer begin = begins[item];
-            const int size = sizes[item];
-            #pragma unroll 4
-            for (int e = lane; e < size; e += T) {
-                const integer place = places[begin + e];
-                double value = (double)values[begin + e];
-                if (squares) value *= value;
-                #pragma unroll
-                for (int k = 0; k < K; ++k) sums[k] += value * V[place * K + k];
-            }
+        #pragma unroll 2
+        for (int e = lane; e < size; e += T) {
+            // Read once: they need not push V out of the cache.
+            const integer place = __ldcs(places + begin + e);
+            double value = (double)__ldcs(values + begin + e);
+            if (squares) value *= value;
+            #pragma unroll
+            for (int k = 0; k < K; ++k) sums[k] += value * V[place * K + k];
         }
         #pragma unroll
         for (int k = 0; k < K; ++k) {
             for (int away = T / 2; away > 0; away >>= 1)
                 sums[k] += __shfl_down_sync(0xffffffffu, sums[k], away, T);
-            if (lane == 0 && item < n_items) out[(integer)slots[item] * K + k] = sums[k];
+            if (lane == 0 && there) out[(integer)slots[item] * K + k] = sums[k];
         }
     }
 }
@@ -335,8 +335,8 @@ __global__ void copy_rows(const X_t* values, const int* places, const integer* s
 _TYPES = {"float32": "float", "float64": "double", "uint8": "unsigned char"}
 #: columns that one pass over the rows can serve
 COLUMNS = (8, 4, 2, 1)
-#: lanes that work on an item of a sparse matrix
-TEAMS = (4, 32)
+#: lanes that work on items of a sparse matrix, by the most entries that these have
+TEAMS = {16: 4, 1024: 32}
 
 #: columns of a dense matrix that a block takes
 TILE = 64

@@ -53,8 +53,10 @@ from widemargin.solvers.cutting_plane import CuttingPlanes
 from widemargin.solvers.lockstep import Asking, Product
 from widemargin.solvers.newton_direction import Curved, Directions, Slope
 
-# Problems solved side by side: each needs some vectors of n numbers.
-_SIDE_BY_SIDE = 16
+# Problems solved side by side at most; and bytes that they may need, some 64 for every row, on the
+# host and on a GPU.
+_SIDE_BY_SIDE, _BYTES_PER_ROW = 16, 64
+_BYTES, _BYTES_ON_GPU = 1 << 27, 1 << 32
 
 # At w = 0 all rows have z = 1, and all are curved at first.
 _FIRST_DELTA = 1.5
@@ -92,8 +94,11 @@ class Newton:
     ) -> list[State]:
         """Solve problems over the same rows, sharing passes over them; return as `solve`."""
         solved: list[State] = []
-        for begin in range(0, len(problems), _SIDE_BY_SIDE):
-            some = slice(begin, begin + _SIDE_BY_SIDE)
+        rows = problems[0].rows
+        room = _BYTES if home(rows) is None else _BYTES_ON_GPU
+        count = min(max(2, room // (_BYTES_PER_ROW * rows.n_rows)), _SIDE_BY_SIDE)
+        for begin in range(0, len(problems), count):
+            some = slice(begin, begin + count)
             solved += _side_by_side(problems[some], states[some], monitors[some])
         return solved
 
