@@ -18,6 +18,7 @@ from widemargin.passes import cpu, gpu
 # What has CUDA kernels of its own; the rest is array expressions, which run as they are.
 KERNELS = (
     "advance",
+    "curvature",
     "dual_point",
     "margin_cut",
     "margin_line",

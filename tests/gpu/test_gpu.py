@@ -124,6 +124,7 @@ def test_passes(n, squared):
         "margin_line": (y, cost, squared, S, D),
         "margin_sums": (slack, rate, squared, steps),
         "smooth_slope": (S, D, cost, 0.5, cap, 0.3),
+        "curvature": (S, cost, 0.5, cap),
         "dual_point": (S, y, cost, 0.5, cap),
     }
     for name, arguments in calls.items():

@@ -22,15 +22,10 @@ from widemargin.problem import State
 from widemargin.progress import ProgressLine
 from widemargin.solvers import auto
 
-# Threads that keep a GPU busy with several problems: while one waits, another tells it what to do.
-_THREADS_FOR_GPU = 4
-
 
 def n_row_threads(rows: Rows, solver: str, n_jobs: int) -> int:
-    """Return how many threads to lend to a solver."""
-    if home(rows) is not None:
-        return _THREADS_FOR_GPU if auto.shares_passes(solver) else 1
-    return n_jobs if auto.splits_rows(solver) else 1
+    """Return how many threads to lend to a solver; more than one would only confuse a GPU."""
+    return n_jobs if auto.splits_rows(solver) and home(rows) is None else 1
 
 
 class Fit:

@@ -111,6 +111,20 @@ extern "C" __global__ void smooth_slope(const double* z, const double* rate, con
     leave(sums, partial);
 }
 
+extern "C" __global__ void curvature(const double* z, const double* cost, double delta, double cap,
+                                     double* weight, integer n, double* partial) {
+    double sums[2] = {0.0, 0.0};
+    const double steepness = 1.0 / delta, edge = cap * delta;
+    FOR_EACH_ROW(i, n) {
+        const bool curved = z[i] > 0.0 && z[i] < edge;
+        const double k = curved ? cost[i] * steepness : 0.0;
+        weight[i] = k;
+        sums[0] += curved;
+        sums[1] += k;
+    }
+    leave(sums, partial);
+}
+
 extern "C" __global__ void dual_point(const double* z, const signed char* y, const double* cost,
                                       double steepness, double cap, double* A, integer n,
                                       double* partial) {

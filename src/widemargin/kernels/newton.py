@@ -27,6 +27,19 @@ def smooth_slope(z, rate, cost, delta, cap, step):
 
 
 @kernel
+def curvature(z, cost, delta, cap, weight):
+    """weight (n,) receives curvatures of the smooth losses; return how many, and their sum."""
+    count, total = 0.0, 0.0
+    steepness, edge = 1.0 / delta, cap * delta
+    for i in range(z.shape[0]):
+        curved = 1.0 if (z[i] > 0.0) & (z[i] < edge) else 0.0
+        weight[i] = curved * cost[i] * steepness
+        count += curved
+        total += weight[i]
+    return count, total
+
+
+@kernel
 def dual_point(z, y, cost, delta, cap, A):
     """A (n,) receives alpha y; return sums over the rows of either sign.
 

@@ -11,6 +11,7 @@ from widemargin.passes.sweeps import pair_sums
 __all__ = [
     "ROWS_PER_ROUND",
     "advance",
+    "curvature",
     "dual_point",
     "margin_cut",
     "margin_line",
@@ -133,6 +134,17 @@ def smooth_slope(z, rate, cost, delta, cap, step):
         return newton_kernels.smooth_slope(z[part], rate[part], cost[part], delta, cap, step)
 
     return np.sum(threads.run(share, threads.shares(z.size, 3 * z.size)), axis=0)
+
+
+def curvature(z, cost, delta, cap):
+    """Return the smooth losses' curvatures, (n,), how many are not zero, and their sum."""
+    weight = np.empty(z.size)
+
+    def share(begin, end):
+        part = slice(begin, end)
+        return newton_kernels.curvature(z[part], cost[part], delta, cap, weight[part])
+
+    return weight, *np.sum(threads.run(share, threads.shares(z.size, 3 * z.size)), axis=0)
 
 
 def dual_point(z, y, cost, delta, cap):

@@ -12,6 +12,7 @@ from widemargin.passes.pairs import pair_sums
 __all__ = [
     "ROWS_PER_ROUND",
     "advance",
+    "curvature",
     "dual_point",
     "margin_cut",
     "margin_line",
@@ -63,6 +64,12 @@ def advance(S, D, step, beyond):
 def smooth_slope(z, rate, cost, delta, cap, step):
     arguments = (z, rate, cost, 1.0 / delta, float(cap), float(step))
     return _cuda().sums("smooth_slope", z.size, 3, arguments)[0]
+
+
+def curvature(z, cost, delta, cap):
+    weight = np.empty_like(z)
+    arguments = (z, cost, float(delta), float(cap), weight)
+    return weight, *_cuda().sums("curvature", z.size, 2, arguments)[0]
 
 
 def dual_point(z, y, cost, delta, cap):

@@ -78,7 +78,8 @@ def choose(rows, risk: MarginRisk | CrammerSinger) -> str:
     if isinstance(risk, CrammerSinger):
         return "ocas" if on_disk or on_gpu else "acf"
     if on_gpu:
-        return "newton"
+        # Where Newton's method cannot make its Hessian, planes are faster.
+        return "newton" if rows.n_features <= _SOME_FEATURES or risk.squared else "ocas"
     if on_disk:
         return "stream"
     return pick(facts(rows, risk))

@@ -94,24 +94,24 @@ def exact(penalty: Penalty, line: RowLine, guess: float) -> tuple[float, float]:
     rest = Point(0.0, penalty.c, penalty.b, penalty.a)  # the sum of all that is not in doubt
     steps = np.array([0.0, 0.5 * guess, 2.0 * guess])
     sums = line.evaluate(steps)
-    points = [rest.plus(_point(sums, j, step)) for j, step in enumerate(steps)]
-    if points[0].slope >= 0.0:
+    points = _Points(rest, steps, sums)
+    if points.slopes[0] >= 0.0:
         return 0.0, points[0].value
-    while points[-1].slope < 0.0:  # ends, since f is bounded below
-        steps = np.array([1.0, 4.0]) * points[-1].step
+    while points.slopes[-1] < 0.0:  # ends, since f is bounded below
+        steps = np.array([1.0, 4.0]) * steps[-1]
         sums = line.evaluate(steps)
-        points = [rest.plus(_point(sums, j, step)) for j, step in enumerate(steps)]
+        points = _Points(rest, steps, sums)
     n_rows = sums.pieces.shape[1]
     for _ in range(_ROUNDS):
-        rising = [j for j, point in enumerate(points) if point.slope >= 0.0]
-        high = max(1, rising[0] if rising else len(points) - 1)  # both but for rounding
+        rising = np.flatnonzero(points.slopes >= 0.0)
+        high = max(1, int(rising[0]) if rising.size else steps.size - 1)  # both but for rounding
         left, right = points[high - 1], points[high]
         in_doubt = np.flatnonzero(sums.pieces[high - 1] != sums.pieces[high])
         if in_doubt.size == 0:
             step = min(left.bottom, right.step)
             return step, left.piece(step)
         trial, promised = _promising(left, right)
-        best = min(points, key=lambda point: point.value)
+        best = points[int(points.values.argmin())]
         if best.value - promised <= _ROUNDING * abs(best.value):
             return best.step, best.value
         line = line.take(in_doubt)
@@ -121,8 +121,23 @@ def exact(penalty: Penalty, line: RowLine, guess: float) -> tuple[float, float]:
         steps = np.unique(np.clip(np.append(steps, trial), left.step, right.step))
         sums = line.evaluate(steps)
         rest = left.less(_point(sums, 0, left.step))
-        points = [rest.plus(_point(sums, j, step)) for j, step in enumerate(steps)]
+        points = _Points(rest, steps, sums)
     return best.step, best.value
+
+
+class _Points:
+    """f at several steps: `rest`, a piece of it, and sums of what else there is."""
+
+    def __init__(self, rest: Point, steps, sums):
+        t = steps - rest.step
+        self.steps = steps
+        self.values = rest.value + (rest.slope + 0.5 * rest.curvature * t) * t + sums.values
+        self.slopes = rest.slope + rest.curvature * t + sums.slopes
+        self.curvatures = rest.curvature + sums.curvatures
+
+    def __getitem__(self, j) -> Point:
+        arrays = (self.steps, self.values, self.slopes, self.curvatures)
+        return Point(*(float(array[j]) for array in arrays))
 
 
 def bracketed(penalty: Penalty, line: Line, guess: float, tolerance: float):

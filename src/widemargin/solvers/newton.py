@@ -380,6 +380,7 @@ class _Descent:
         growth = np.where(curved.weight > 0.0, (1.0 / factor - 1.0) * A, 0.0)
         combined = yield from self._combine(growth)
         curved.weight /= factor
+        curved.total /= factor
         return Slope(slope.coef - combined, slope.offset - float(growth.sum()))
 
     # --- along a line -----------------------------------------------------------------------
@@ -391,7 +392,7 @@ class _Descent:
         short step says that rows became curved which were not; there will be more of their kind.
         """
         shift = 0.0
-        total = float(curved.weight.sum()) + self.stiffness
+        total = curved.total + self.stiffness
         if 0.0 < total < np.inf:
             shift = -(slope.offset + float(curved.weight @ change)) / total
         rate = -self.y * (change + shift)
@@ -399,7 +400,7 @@ class _Descent:
         if self.problem.intercept is Intercept.PENALIZED:
             curvature += shift**2
             incline += self.offset * shift
-        step = self._lowest(rate, incline, curvature, guess=1.0, slope_left=_SLOPE_LEFT)
+        step, _ = self._lowest(rate, incline, curvature, guess=1.0, slope_left=_SLOPE_LEFT)
         self.coef = self.coef + step * ahead
         self.offset += step * shift
         self.z += step * rate
@@ -415,10 +416,10 @@ class _Descent:
             return
         rate = -self.y.astype(np.float64)
         slope = self.stiffness * self.offset
-        step = self._lowest(rate, slope, self.stiffness, guess=0.0, slope_left=0.0)
+        step, curvature = self._lowest(rate, slope, self.stiffness, guess=0.0, slope_left=0.0)
         self.offset += step
         self.z += step * rate
-        if self.problem.intercept is Intercept.FREE:
+        if self.problem.intercept is Intercept.FREE and curvature == 0.0:
             step = self._middle()
             self.offset += step
             self.z += step * rate
@@ -426,11 +427,10 @@ class _Descent:
     def _middle(self):
         """Return the way to the middle of the offsets that are as good as this one.
 
-        At their edge, one row of one class would stop every move of w.
+        There are some where no row is curved; at their edge, one row of one class would stop every
+        move of w.
         """
         z, edge = self.z, self.cap * self.delta
-        if ((z > 0.0) & (z < edge)).any():
-            return 0.0
         positive, lossless = self.y > 0, z <= 0.0
         # How far each row lets b go, to either side, before its slope changes.
         way = np.where(lossless, z, edge - z)
@@ -441,8 +441,8 @@ class _Descent:
     def _lowest(self, rate, slope, curvature, guess, slope_left):
         """Return the step at which  slope t + 1/2 curvature t^2 + losses(z + t rate)  is lowest.
 
-        Newton's method on the slope, a rising function made of straight pieces, with a bracket
-        around its root.
+        And the curvature there. Newton's method on the slope, a rising function made of straight
+        pieces, with a bracket around its root.
         """
 
         smooth_slope = passes.of(rate).smooth_slope
@@ -458,7 +458,7 @@ class _Descent:
         if slope_left > 0.0:  # a direction that leads down, but for rounding
             at_zero, _, terms = evaluate(0.0)
             if at_zero >= -_ROUNDING * terms:
-                return 0.0
+                return 0.0, curvature
             low, enough = 0.0, slope_left * abs(at_zero)
         for _ in range(100):
             here, curved, terms = evaluate(step)
@@ -479,7 +479,7 @@ class _Descent:
             if next_step in (low, high):
                 break
             step = next_step
-        return step
+        return step, curved
 
     def _curvature(self, width):
         """Return which of the rows that count are curved, and the curvature of each.
@@ -488,11 +488,12 @@ class _Descent:
         """
         z, delta, cap = self.z, self.delta, self.cap
         if width is None:
-            weight = np.where((z > 0.0) & (z < cap * delta), self.cost / delta, 0.0)
+            weight, count, total = passes.of(z).curvature(z, self.cost, delta, cap)
         else:
             width = np.maximum(width, 1e-3 * delta)
             rise = np.clip((z + width) / delta, 0.0, cap)
             rise -= np.clip((z - width) / delta, 0.0, cap)
             weight = self.cost * rise / (2.0 * width)
-        self.n_curved = int(np.count_nonzero(weight))
-        return Curved(weight, self.n_curved, plain=width is None)
+            count, total = np.count_nonzero(weight), weight.sum()
+        self.n_curved = int(count)
+        return Curved(weight, self.n_curved, float(total), plain=width is None)

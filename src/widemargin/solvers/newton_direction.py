@@ -36,12 +36,15 @@ class Curved:
         Curvatures, zero for other rows.
     count : int
         How many are not zero.
+    total : float
+        Their sum.
     plain : bool
         Whether those are cost / delta.
     """
 
     weight: np.ndarray
     count: int
+    total: float
     plain: bool
 
     @cached_property
@@ -110,7 +113,7 @@ class Directions:
             return None
         hessian, first = sums
         # Of rows less the center, and with b eliminated.
-        total = float(curved.weight.sum()) + self.stiffness
+        total = curved.total + self.stiffness
         gradient = beside(slope.coef, first)
         gradient = gradient - slope.offset * (beside(self.center, first) + first / total)
         if self.stiffness < np.inf:
@@ -186,7 +189,7 @@ class Directions:
             rows = rows.take(curved.index if self.counted is None else self.counted[curved.index])
         else:
             weight = self._everywhere(curved.weight)
-        total = float(weight.sum()) + self.stiffness
+        total = curved.total + self.stiffness
         gradient, first = slope.coef, np.zeros_like(slope.coef)
         if self.stiffness < np.inf:
             first = yield Product(rows, "combine", weight)
