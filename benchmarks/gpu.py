@@ -2,7 +2,7 @@
 
     python -m benchmarks.gpu --data DIR                         # all of it; needs a GPU and CuPy
     python -m benchmarks.gpu --data DIR --only same,roofline    # some sections
-    python -m benchmarks.gpu --tables                           # rewrites docs/gpu.md, anywhere
+    python -m benchmarks.gpu --tables                           # rewrites docs/gpu.md and README.md
 
 DIR has rcv1, covtype and mnist as NAME.npz, CSR of SciPy's, and NAME_y.npy; what is not there is
 skipped. Measurements are appended to a file as soon as they are made, and of those of the same
@@ -38,7 +38,7 @@ from widemargin import LinearRanker
 from widemargin.arrays import on_host
 
 RESULTS = ROOT / "benchmarks" / "results" / "gpu.jsonl"
-DOCUMENT = ROOT / "docs" / "gpu.md"
+DOCUMENTS = [ROOT / "docs" / "gpu.md", ROOT / "README.md"]
 # Seconds for a fit on the GPU; on the host; there, of sets that are made; of section same; for a
 # method of PyTorch's; for a class of scikit-learn's.
 LIMITS = {"gpu": 60.0, "cpu": 120.0, "large": 100.0, "same": 40.0, "peer": 20.0, "sklearn": 60.0}
@@ -432,16 +432,16 @@ def table_machine(records: list[dict]) -> str:
     return f"{m['gpu']}, CUDA {m['cuda'] / 1000:.1f}; {host}; {versions}; {m['day']}."
 
 
-def rewrite_tables(results: Path, document: Path) -> None:
+def rewrite_tables(results: Path, documents: list[Path]) -> None:
+    """Rewrite those tables that a document has."""
     records = [json.loads(line) for line in results.read_text().splitlines() if line.strip()]
     kinds = {record["kind"] for record in records}
-    page = document.read_text(encoding="utf-8")
-    for name in (name for name in (*SECTIONS, "machine") if name in kinds):
-        try:
-            page = rewrite(page, f"gpu-{name}", globals()[f"table_{name}"](records))
-        except ValueError as error:
-            say(str(error))
-    document.write_text(page, encoding="utf-8")
+    for document in documents:
+        page = document.read_text(encoding="utf-8")
+        for name in (name for name in (*SECTIONS, "machine") if name in kinds):
+            if f"<!-- table:gpu-{name} -->" in page:
+                page = rewrite(page, f"gpu-{name}", globals()[f"table_{name}"](records))
+        document.write_text(page, encoding="utf-8")
     for r in records:
         if r["kind"] in ("skipped", "error"):
             say(f"{r['kind']}: {r['section']}, {r['what']}: {r['why']}")
@@ -468,14 +468,14 @@ def main() -> None:
     add("--out", type=Path, default=RESULTS, help="JSON lines to append to")
     add("--only", default=",".join(SECTIONS), help="sections, with commas between them")
     add("--tables", action="store_true", help="rewrite the document's tables; measure nothing")
-    add("--document", type=Path, default=DOCUMENT)
+    add("--documents", type=Path, nargs="+", default=DOCUMENTS)
     add("--within", type=float, help="seconds after which nothing more is begun")
     for name, seconds in LIMITS.items():
         add(f"--{name}-limit", type=float, default=seconds, help=f"seconds; {seconds:g}")
     add("--shrink", type=int, default=1, help="divides sizes of made sets, to try the script")
     options = parser.parse_args()
     if options.tables:
-        rewrite_tables(options.out, options.document)
+        rewrite_tables(options.out, options.documents)
         return
     chosen = options.only.split(",")
     if unknown := sorted(set(chosen) - set(SECTIONS)):
