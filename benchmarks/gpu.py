@@ -2,7 +2,7 @@
 
     python -m benchmarks.gpu --data DIR                         # all of it; needs a GPU and CuPy
     python -m benchmarks.gpu --data DIR --only same,roofline    # some sections
-    python -m benchmarks.gpu --tables                           # rewrites docs/gpu.md and README.md
+    python -m benchmarks.gpu --tables                           # rewrites the documents
 
 DIR has rcv1, covtype and mnist as NAME.npz, CSR of SciPy's, and NAME_y.npy; what is not there is
 skipped. Measurements are appended to a file as soon as they are made, and of those of the same
