@@ -75,7 +75,8 @@ class ProblemSet:
 
     def _check_classes(self, classes):
         """Raise ValueError unless two classes are left once rows of no weight are gone."""
-        present = on_host(np.unique(self.codes[self.cost > 0.0]))
+        counts = np.bincount(self.codes[self.cost > 0.0], minlength=1)
+        present = np.flatnonzero(on_host(counts))
         if present.size < 2:
             only = repr(classes[present[0]].item()) if present.size else "none"
             raise ValueError(
