@@ -1,0 +1,166 @@
+"""What cutting planes ask of the rows: values of the objective, steps along a line, planes.
+
+The solver knows points and planes; whoever answers knows rows and risk. An answer is one product
+X w and one X^T g: the scores of the best point, of the reduced problem's solution and of all
+between them are combinations of two vectors, so that all steps between are known from there.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from widemargin import passes
+from widemargin.arrays import beside, on_host
+from widemargin.certificate import Certificate, dual_value, primal_value
+from widemargin.monitor import Monitor
+from widemargin.problem import Intercept, Problem
+from widemargin.solvers.line_search import Penalty
+from widemargin.solvers.proof import proof_for
+
+# Where the plane is taken, between the best point and the reduced problem's solution.
+_PLANE_AT = 0.1
+# Sums and differences this small a share of their terms are zero.
+_ROUNDING = 1e-13
+
+#: (penalty, line) -> step, value
+Search = Callable
+
+
+@dataclass
+class Place:
+    """A point: what is penalised, flat; a free intercept apart; and the scores there, at times."""
+
+    vector: np.ndarray
+    free: np.ndarray
+    scores: Any = None
+
+    @property
+    def penalty(self):
+        return 0.5 * float(self.vector @ self.vector)
+
+
+class Plane(NamedTuple):
+    """A plane under the risk, a.w + e.b + constant, and what is remembered of it."""
+
+    a: np.ndarray
+    e: np.ndarray
+    constant: float
+    code: object
+
+
+class Answer(NamedTuple):
+    """Where a step has led to."""
+
+    step: float
+    center: Place
+    value: float  # of the objective at the center
+    plane: Plane
+    active: int  # rows with a loss where the plane was taken
+
+
+class Oracle:
+    """Answers from rows and a risk.
+
+    Parameters
+    ----------
+    problem : Problem
+    monitor : Monitor
+        Learns how long what takes.
+    """
+
+    def __init__(self, problem: Problem, monitor: Monitor):
+        self.problem, self.monitor = problem, monitor
+        self.proof = proof_for(problem, free=problem.intercept is Intercept.FREE)
+
+    def begin(self, center: Place, dual) -> tuple[list[Plane], Answer]:
+        """Return the planes that `dual` stands for, and the answer to no step at all."""
+        self._add_scores(center)
+        with self.monitor.phase("planes"):
+            cut = self.problem.risk.cut(center.scores)
+            known = [self._plane(*plane) for plane in self.proof.known(dual, cut)]
+        return known, self._answer(0.0, center, center.penalty + cut.value, cut, center)
+
+    def jump(self, target: Place) -> Answer:
+        """Go to the target, and take the plane there."""
+        self._add_scores(target)
+        with self.monitor.phase("planes"):
+            cut = self.problem.risk.cut(target.scores)
+        return self._answer(1.0, target, target.penalty + cut.value, cut, target)
+
+    def step(self, center: Place, target: Place, search: Search, instead_of_zero: float) -> Answer:
+        """Go from the center towards the target as far as `search` says; or if that says 0, as
+        far as another step does, if that is not 0.
+
+        In place: the center moves, and the target becomes the point of the plane.
+        """
+        self._add_scores(target)
+        with self.monitor.phase("line search"):
+            ahead = target.vector - center.vector
+            change = target.scores
+            change -= center.scores
+            if float(ahead @ ahead) <= _ROUNDING**2 * 2.0 * center.penalty:
+                # A direction made of rounding would be followed very far; a free intercept may
+                # move.
+                ahead[:] = 0.0
+                moved = target.free - center.free if center.free.size else 0.0
+                change[...] = beside(moved, change)
+            penalty = Penalty(float(ahead @ ahead), float(center.vector @ ahead), center.penalty)
+            line = self.problem.risk.line(center.scores, change)
+            step, value = search(penalty, line)
+            if step == 0.0 and instead_of_zero > 0.0:
+                step = instead_of_zero
+                value = penalty.at(step) + float(line.evaluate([step]).values[0])
+            beyond = _PLANE_AT * (1.0 - step)
+            center.vector = center.vector + step * ahead
+            center.free = center.free + step * (target.free - center.free)
+            passes.of(change).advance(center.scores, change, step, beyond)
+            target.vector = center.vector + beyond * ahead
+        with self.monitor.phase("planes"):
+            cut = self.problem.risk.cut(target.scores)
+        return self._answer(step, center, value, cut, target)
+
+    def certify(self, best: Place, slopes, dual) -> tuple[Certificate, object]:
+        """Rebuild both values: from the best point, and from the planes' slopes, if there are any.
+
+        Returns the certificate and the dual variables.
+        """
+        primal = primal_value(self.problem, *self.split(best))
+        if slopes:
+            dual = self.proof.dual(slopes)
+        return Certificate(primal, dual_value(self.problem, dual)[0]), dual
+
+    def split(self, place: Place):
+        """Return (coef, offset) of a place, shaped as a State's."""
+        outputs = self.problem.risk.outputs
+        size = self.problem.rows.n_features * int(np.prod(outputs, dtype=int))
+        coef = place.vector[:size].reshape(-1, *outputs)
+        if self.problem.intercept is Intercept.NONE:
+            return coef, np.zeros(outputs) if outputs else 0.0
+        offset = np.concatenate([on_host(place.vector[size:]), place.free])
+        return coef, offset if outputs else float(offset[0])
+
+    def _answer(self, step, center, value, cut, at) -> Answer:
+        code = self.proof.code(cut, self.split(at)[0])
+        with self.monitor.phase("planes"):
+            plane = self._plane(cut.slope, cut.constant, code)
+        return Answer(step, center, value, plane, cut.active)
+
+    def _add_scores(self, place):
+        coef, offset = self.split(place)
+        with self.monitor.phase("scores"):
+            place.scores = self.problem.rows.scores(coef)
+            if np.any(offset):
+                place.scores += beside(offset, place.scores)
+
+    def _plane(self, slope, constant, code) -> Plane:
+        """Return the plane that one slope of the risk makes."""
+        a = self.problem.rows.combine(slope).ravel()
+        e = np.empty(0)
+        if self.problem.intercept is not Intercept.NONE:
+            e = np.atleast_1d(on_host(slope.sum(axis=0)))
+            e[np.abs(e) <= _ROUNDING * on_host(np.abs(slope).sum(axis=0))] = 0.0
+        if self.problem.intercept is Intercept.PENALIZED:
+            a, e = np.concatenate([a, beside(e, a)]), np.empty(0)
+        return Plane(a, e, constant, code)
