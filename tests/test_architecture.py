@@ -49,6 +49,16 @@ ALLOWED = {
         "atomic",
     },
     "model_io": {"arrays", "estimators", "certificate", "atomic"},
+    "dask": {
+        "estimators",
+        "solvers",
+        "data",
+        "risk",
+        "problem",
+        "certificate",
+        "monitor",
+        "progress",
+    },
     "cli": {"estimators", "model_io", "data", "datasets", "certificate", "metrics"},
 }
 

@@ -31,6 +31,7 @@ class Record:
     active_rows: int  # rows of the last pass
     phases: dict[str, float] = field(default_factory=dict)  # seconds spent, by phase
     disk_passes: int = 0  # times that all rows were read from disk
+    network_bytes: int = 0  # sent to all workers of a cluster and back
 
     @property
     def relative_gap(self) -> float:
@@ -114,6 +115,7 @@ class Monitor:
         self.phases: dict[str, float] = {}
         self.iteration = 0.0
         self.disk_passes = 0
+        self.network_bytes = 0
         self.status = "running"
         self.certificate: Certificate | None = None
 
@@ -159,6 +161,7 @@ class Monitor:
             active_rows=active_rows,
             phases=dict(self.phases),
             disk_passes=self.disk_passes,
+            network_bytes=self.network_bytes,
         )
         self.history.append(record)
         asked_to_stop = self.on_check is not None and self.on_check(record, state)

@@ -70,6 +70,11 @@ def open_rows(source, features=None) -> "DiskRows":
     return DiskRows(files, counts, manifest.n_features)
 
 
+def files_of(source) -> list[str]:
+    """Return the paths of the files that hold the rows at `source`, in order."""
+    return [file.path for file in _find(source)[0]]
+
+
 def _find(source) -> tuple[list[RowFile], Manifest | None]:
     if not isinstance(source, str | os.PathLike):
         files = [RowFile(path) for path in source]

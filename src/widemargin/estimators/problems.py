@@ -174,12 +174,12 @@ def _row_costs(model, rows, classes, codes, weights):
     if model.class_weight is not None:
         codes = on_host(codes)
         weights = None if weights is None else on_host(weights)
-        factors = _class_weights(model.class_weight, classes, codes, weights)[codes]
+        factors = class_weights(model.class_weight, classes, codes, weights)[codes]
         cost *= beside(factors, cost)
     return cost
 
 
-def _class_weights(class_weight, classes, codes, weights):
+def class_weights(class_weight, classes, codes, weights):
     """Return one weight per class, (k,); ValueError if one cannot be a weight."""
     # "balanced" divides by a class's weight: a class of weight zero is not there.
     present = np.unique(codes if weights is None else codes[weights > 0.0])

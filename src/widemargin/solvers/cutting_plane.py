@@ -27,10 +27,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from widemargin.arrays import as_array, beside
 from widemargin.certificate import Certificate
 from widemargin.monitor import Monitor
-from widemargin.problem import Intercept, Problem, State
+from widemargin.problem import Problem, State
 from widemargin.risk import RowRisk
 from widemargin.solvers.bundle import Bundle
 from widemargin.solvers.line_search import ThreePoint, TruncatedGrid, bracketed, exact, grid
@@ -60,7 +59,11 @@ class CuttingPlanes:
 
     def solve(self, problem: Problem, state: State, monitor: Monitor) -> State:
         """Improve `state` until `monitor` says stop; return the best points certified."""
-        return _Run(Oracle(problem, monitor), state, self).run()
+        return self.ask(Oracle(problem, monitor), state)
+
+    def ask(self, oracle, state: State) -> State:
+        """As `solve`, by the answers of an oracle, wherever it has them from."""
+        return _Run(oracle, state, self).run()
 
 
 class _Run:
@@ -73,19 +76,12 @@ class _Run:
         )
         self.last_step = 0.1
         self.zero_steps = 0  # in a row
-        intercept = oracle.problem.intercept
-        vector, free = as_array(state.coef, np.float64).ravel(), np.empty(0)
-        offset = np.atleast_1d(np.asarray(state.offset, dtype=np.float64))
-        if intercept is Intercept.PENALIZED:
-            vector = np.concatenate([vector, beside(offset, vector)])
-        elif intercept is Intercept.FREE:
-            free = offset
-        self.center = Place(vector, free)
+        self.center = oracle.place(state.coef, state.offset)
         self.best, self.best_primal = self.center, np.inf
         self.dual = state.dual
         self.active = 0
         self.certified = False
-        self.bundle = Bundle(vector, free.size, oracle.proof.merge)
+        self.bundle = Bundle(self.center.vector, self.center.free.size, oracle.proof.merge)
 
     def run(self):
         monitor = self.monitor
@@ -150,7 +146,7 @@ class _Run:
         if self.certified:
             with monitor.phase("certificate"):
                 certificate, self.dual = self.oracle.certify(
-                    self.best, self.bundle.slopes(), self.dual
+                    self.best, self.bundle.slopes(), self.dual, self.bundle.value
                 )
             self.best_primal = certificate.primal
         monitor.check(certificate, self._state(), self.active)

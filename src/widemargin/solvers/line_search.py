@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from widemargin import passes
-from widemargin.risk import Line, RowLine
+from widemargin.risk import Line, LineSums, RowLine
 
 
 class Penalty(NamedTuple):
@@ -123,6 +123,22 @@ def exact(penalty: Penalty, line: RowLine, guess: float) -> tuple[float, float]:
         rest = left.less(_point(sums, 0, left.step))
         points = _Points(rest, steps, sums)
     return best.step, best.value
+
+
+def best_of(penalty: Penalty, steps, sums: LineSums) -> float:
+    """Return about the best step, from sums of the risk's line at several: rising ones, from 0 on.
+
+    Kinks of f are many and small, so that between two of them its slope is nearly a straight line;
+    beyond the last one nothing is known.
+    """
+    points = _Points(Point(0.0, penalty.c, penalty.b, penalty.a), steps, sums)
+    if points.slopes[0] >= 0.0:
+        return 0.0
+    rising = np.flatnonzero(points.slopes >= 0.0)
+    if rising.size == 0:
+        return float(steps[-1])
+    left, right = points[int(rising[0]) - 1], points[int(rising[0])]
+    return left.step - left.slope * (right.step - left.step) / (right.slope - left.slope)
 
 
 class _Points:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from widemargin import passes
-from widemargin.arrays import beside, on_host
+from widemargin.arrays import as_array, beside, on_host
 from widemargin.certificate import Certificate, dual_value, primal_value
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem
@@ -20,7 +20,7 @@ from widemargin.solvers.line_search import Penalty
 from widemargin.solvers.proof import proof_for
 
 # Where the plane is taken, between the best point and the reduced problem's solution.
-_PLANE_AT = 0.1
+PLANE_AT = 0.1
 # Sums and differences this small a share of their terms are zero.
 _ROUNDING = 1e-13
 
@@ -72,6 +72,8 @@ class Oracle:
 
     def __init__(self, problem: Problem, monitor: Monitor):
         self.problem, self.monitor = problem, monitor
+        self.intercept, self.outputs = problem.intercept, problem.risk.outputs
+        self.n_features = problem.rows.n_features
         self.proof = proof_for(problem, free=problem.intercept is Intercept.FREE)
 
     def begin(self, center: Place, dual) -> tuple[list[Plane], Answer]:
@@ -112,7 +114,7 @@ class Oracle:
             if step == 0.0 and instead_of_zero > 0.0:
                 step = instead_of_zero
                 value = penalty.at(step) + float(line.evaluate([step]).values[0])
-            beyond = _PLANE_AT * (1.0 - step)
+            beyond = PLANE_AT * (1.0 - step)
             center.vector = center.vector + step * ahead
             center.free = center.free + step * (target.free - center.free)
             passes.of(change).advance(center.scores, change, step, beyond)
@@ -121,22 +123,33 @@ class Oracle:
             cut = self.problem.risk.cut(target.scores)
         return self._answer(step, center, value, cut, target)
 
-    def certify(self, best: Place, slopes, dual) -> tuple[Certificate, object]:
+    def certify(self, best: Place, slopes, dual, bound: float) -> tuple[Certificate, object]:
         """Rebuild both values: from the best point, and from the planes' slopes, if there are any.
 
-        Returns the certificate and the dual variables.
+        `bound` is what the planes were worth so far. Returns the certificate and the dual
+        variables.
         """
         primal = primal_value(self.problem, *self.split(best))
         if slopes:
             dual = self.proof.dual(slopes)
         return Certificate(primal, dual_value(self.problem, dual)[0]), dual
 
+    def place(self, coef, offset) -> Place:
+        """Return the place of a State's coef and offset."""
+        vector, free = as_array(coef, np.float64).ravel(), np.empty(0)
+        offset = np.atleast_1d(np.asarray(offset, dtype=np.float64))
+        if self.intercept is Intercept.PENALIZED:
+            vector = np.concatenate([vector, beside(offset, vector)])
+        elif self.intercept is Intercept.FREE:
+            free = offset
+        return Place(vector, free)
+
     def split(self, place: Place):
         """Return (coef, offset) of a place, shaped as a State's."""
-        outputs = self.problem.risk.outputs
-        size = self.problem.rows.n_features * int(np.prod(outputs, dtype=int))
+        outputs = self.outputs
+        size = self.n_features * int(np.prod(outputs, dtype=int))
         coef = place.vector[:size].reshape(-1, *outputs)
-        if self.problem.intercept is Intercept.NONE:
+        if self.intercept is Intercept.NONE:
             return coef, np.zeros(outputs) if outputs else 0.0
         offset = np.concatenate([on_host(place.vector[size:]), place.free])
         return coef, offset if outputs else float(offset[0])
@@ -157,10 +170,14 @@ class Oracle:
     def _plane(self, slope, constant, code) -> Plane:
         """Return the plane that one slope of the risk makes."""
         a = self.problem.rows.combine(slope).ravel()
-        e = np.empty(0)
-        if self.problem.intercept is not Intercept.NONE:
-            e = np.atleast_1d(on_host(slope.sum(axis=0)))
-            e[np.abs(e) <= _ROUNDING * on_host(np.abs(slope).sum(axis=0))] = 0.0
-        if self.problem.intercept is Intercept.PENALIZED:
+        if self.intercept is Intercept.NONE:
+            return Plane(a, np.empty(0), constant, code)
+        total, size = on_host(slope.sum(axis=0)), on_host(np.abs(slope).sum(axis=0))
+        return self.with_intercept(a, np.atleast_1d(total), size, constant, code)
+
+    def with_intercept(self, a, e, size, constant, code) -> Plane:
+        """Return a plane of the slopes a and e, in w and b; `size` are the sums of e's |terms|."""
+        e[np.abs(e) <= _ROUNDING * size] = 0.0
+        if self.intercept is Intercept.PENALIZED:
             a, e = np.concatenate([a, beside(e, a)]), np.empty(0)
         return Plane(a, e, constant, code)

@@ -1,0 +1,6 @@
+"""Training on a Dask cluster: the estimators of `widemargin`, over rows that workers hold."""
+
+from widemargin.dask.linear_svc import LinearSVC, certify
+from widemargin.data.partitions import ClusterError
+
+__all__ = ["ClusterError", "LinearSVC", "certify"]

@@ -1,0 +1,177 @@
+"""Rows on a Dask cluster: parts that workers hold, and can make again from their source."""
+
+import os
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+from dask import delayed
+
+# Shares that one task of a tree adds up.
+_FAN = 8
+# How long to wait between looks at whether the scheduler is still there, in seconds.
+_LOOK = 0.5
+
+
+class Shard(NamedTuple):
+    """A file of rows, which its worker opens by itself."""
+
+    path: str
+    n_features: int
+
+
+class ClusterError(RuntimeError):
+    """The cluster is gone."""
+
+
+class Partitions:
+    """Parts of rows, as futures.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    parts : dict of str to Delayed
+        Each makes a part. They are kept: a part that is lost with its worker is made again.
+    """
+
+    def __init__(self, client, parts):
+        self.client, self.names, self.parts = client, list(parts), list(parts.values())
+        self.futures = client.compute(self.parts)
+        self.find()
+
+    def __len__(self):
+        return len(self.parts)
+
+    def find(self) -> None:
+        """Find out where parts are: those of one worker are summed up there first."""
+        from distributed import wait
+
+        wait(self.futures)
+        for future in self.futures:
+            if future.status == "error":
+                future.result()  # raises what is wrong with it
+        where = self.client.who_has(self.futures)
+        by_worker: dict[str, list] = {}
+        for future in self.futures:
+            by_worker.setdefault(min(where.get(future.key) or [""]), []).append(future)
+        self.groups = [by_worker[worker] for worker in sorted(by_worker)]
+
+    def recover(self) -> None:
+        """Make anew what was lost; raises ClusterError where nobody is left to do it."""
+        if self.client.status != "running":
+            raise ClusterError("the connection to the scheduler is lost")
+        broken = [future for future in self.futures if future.status in ("error", "lost")]
+        if broken:
+            self.client.retry(broken)
+        if any(future.status == "cancelled" for future in self.futures):
+            self.futures = self.client.compute(self.parts)
+        self.find()
+
+    @property
+    def n_workers(self):
+        return len(self.groups)
+
+    def each(self, task: Callable, add: Callable, *arguments) -> list:
+        """Return one Delayed for each worker: the sum of task(part, *arguments) over its parts.
+
+        Tasks are few, since it is the scheduler's time that each of them takes.
+        """
+        make = delayed(_over_parts, pure=False)
+        return [make(group, task, add, arguments) for group in self.groups]
+
+    def total(self, add: Callable, shares: Sequence):
+        """Return a Delayed of the sum of one share per worker, up a tree."""
+        make = delayed(add, pure=False)
+        level = list(shares)
+        while len(level) > 1:
+            level = [make(level[j : j + _FAN]) for j in range(0, len(level), _FAN)]
+        return level[0]
+
+    def result(self, wanted):
+        """Return the value of a Delayed; raises ClusterError soon after the scheduler is gone."""
+        future = self.client.compute(wanted)
+        while True:
+            try:
+                return future.result(timeout=_LOOK)
+            except TimeoutError:
+                if self.client.status != "running":
+                    raise ClusterError("the connection to the scheduler is lost") from None
+
+
+def _over_parts(parts, task, add, arguments):
+    """Return the sum of a task over parts; runs on their worker, in as many threads as it has."""
+    from distributed import get_worker
+
+    n_threads = min(get_worker().state.nthreads, len(parts))
+    if n_threads == 1:
+        return add([task(part, *arguments) for part in parts])
+    with ThreadPoolExecutor(n_threads) as pool:
+        return add(list(pool.map(lambda part: task(part, *arguments), parts)))
+
+
+def delayed_parts(make_part: Callable, X, y, sample_weight=None) -> dict:
+    """Return a Delayed for each part of X, by its name: make_part(X_i, y_i, weights_i, name).
+
+    Parameters
+    ----------
+    X : dask array, dask DataFrame, list of Delayed, or path of a folder or file of rows
+    y : the same, of labels; None where the files have them
+    sample_weight : the same, or None
+    """
+    run = f"part-{uuid.uuid4().hex}"
+    blocks = _blocks(X)
+    labels = _beside(y, X, len(blocks))
+    weights = _beside(sample_weight, X, len(blocks))
+    make = delayed(make_part, pure=False)
+    return {
+        f"{run}-{j}": make(*of_one, f"{run}-{j}")
+        for j, of_one in enumerate(zip(blocks, labels, weights, strict=True))
+    }
+
+
+def _blocks(X):
+    if isinstance(X, str | os.PathLike):
+        from widemargin.data.disk import files_of, open_rows
+
+        n_features = open_rows(X).n_features
+        return [Shard(path, n_features) for path in files_of(X)]
+    if isinstance(X, list | tuple):
+        return list(X)
+    if hasattr(X, "chunks"):
+        if X.ndim != 2:
+            raise ValueError(f"X must have two dimensions, it has {X.ndim}")
+        X = X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X
+        return list(X.to_delayed().ravel())
+    if hasattr(X, "to_delayed"):
+        return list(X.to_delayed())
+    raise TypeError(
+        f"X must be a Dask array or DataFrame, a list of delayed parts, or a folder of rows, not "
+        f"{type(X).__name__}: give what is in memory to widemargin.LinearSVC"
+    )
+
+
+def _beside(values, X, count):
+    """Return a vector's parts that belong to the parts of X."""
+    if values is None:
+        return [None] * count
+    if isinstance(values, list | tuple):
+        parts = list(values)
+    elif hasattr(values, "to_delayed"):
+        parts = list(np.ravel(values.to_delayed()))
+    elif hasattr(X, "chunks"):
+        sizes = X.chunks[0]
+        if np.isnan(sum(sizes)):
+            raise ValueError(
+                "the sizes of X's blocks are not known: X.compute_chunk_sizes() finds them out"
+            )
+        values = np.asarray(values)
+        if values.shape[0] != sum(sizes):
+            raise ValueError(f"X has {sum(sizes)} rows, and y or sample_weight {len(values)}")
+        parts = np.split(values, np.cumsum(sizes)[:-1])
+    else:
+        raise TypeError("y and sample_weight must come in parts, as X does")
+    if len(parts) != count:
+        raise ValueError(f"X has {count} parts, and y or sample_weight {len(parts)}")
+    return parts
