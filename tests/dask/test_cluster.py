@@ -13,7 +13,7 @@ from distributed import Client, LocalCluster
 from sklearn.datasets import make_classification
 
 import widemargin
-from widemargin.dask import ClusterError, LinearSVC, certify
+from widemargin.dask import ClusterError, LinearRanker, LinearSVC, certify
 from widemargin.data.convert import convert
 
 QUIET = {"dashboard_address": None, "worker_dashboard_address": None}
@@ -116,6 +116,32 @@ def test_forms_of_rows(client, tmp_path):
     assert_same(model, twin)
 
 
+@pytest.mark.parametrize("normalization", ["pairs", "queries"])
+def test_ranking(client, normalization):
+    X, y = rows(3)
+    y = y.astype(float)
+    qid = np.arange(y.size) // 50
+    weight = np.random.default_rng(0).random(y.size)
+    lazy = array.from_array(X, chunks=(300, -1))
+    model = LinearRanker(C=0.1, normalization=normalization)
+    model.fit(lazy, y, qid=qid, sample_weight=weight)
+    twin = widemargin.LinearRanker(C=0.1, normalization=normalization)
+    twin.fit(X, y, qid=qid, sample_weight=weight)
+    assert_same(model, twin, most_more=0.3)
+    assert model.n_pairs_ == twin.n_pairs_
+    local = model.to_local()
+    again = widemargin.certify(local, X, y, weight, qid)
+    np.testing.assert_allclose(again.primal, model.certificate_.primal, rtol=1e-9)
+    np.testing.assert_allclose(again.dual, model.certificate_.dual, rtol=1e-6)
+    np.testing.assert_array_equal(model.predict(lazy).compute(), local.predict(X))
+    with pytest.raises(ValueError, match="qid 7 has rows in parts 0 and 1 of X"):
+        LinearRanker().fit(
+            lazy, y, qid=np.where(np.isin(np.arange(y.size), [3, 310]), 7, qid + 100)
+        )
+    with pytest.raises(ValueError, match="without qid all rows are one group"):
+        LinearRanker().fit(lazy, y)
+
+
 def test_predictions_are_lazy(client):
     X, y = rows(3)
     model = LinearSVC(C=0.1).fit(*collections(X, y))
@@ -197,9 +223,9 @@ def test_what_is_wrong(client):
     lazy, labels = collections(X, y)
     with pytest.raises(TypeError, match="give what is in memory to"):
         LinearSVC().fit(X, y)
-    with pytest.raises(ValueError, match="X has 4 parts, and y or sample_weight 1"):
+    with pytest.raises(ValueError, match="X has 4 parts, and a vector beside it 1"):
         LinearSVC().fit(lazy, labels.rechunk(-1))
-    with pytest.raises(ValueError, match="X has 1200 rows, and y or sample_weight 1199"):
+    with pytest.raises(ValueError, match="X has 1200 rows, and a vector beside it 1199"):
         LinearSVC().fit(lazy, y[:-1])
     with pytest.raises(ValueError, match="contains only one class"):
         LinearSVC().fit(lazy, np.zeros(y.size))

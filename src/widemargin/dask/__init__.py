@@ -1,6 +1,7 @@
 """Training on a Dask cluster: the estimators of `widemargin`, over rows that workers hold."""
 
+from widemargin.dask.linear_ranker import LinearRanker
 from widemargin.dask.linear_svc import LinearSVC, certify
 from widemargin.data.partitions import ClusterError
 
-__all__ = ["ClusterError", "LinearSVC", "certify"]
+__all__ = ["ClusterError", "LinearRanker", "LinearSVC", "certify"]

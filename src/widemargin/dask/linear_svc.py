@@ -1,43 +1,29 @@
 """Linear support vector classification on a Dask cluster."""
 
-import time
 import uuid
 
 import numpy as np
 import scipy.sparse
-from dask import delayed
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.certificate import Certificate
 from widemargin.dask import tasks
 from widemargin.dask.oracle import ClusterOracle
-from widemargin.dask.tasks import Part, Recipe
-from widemargin.data import as_rows
-from widemargin.data.partitions import Partitions, Shard, delayed_parts
-from widemargin.estimators.fitting import Account
+from widemargin.dask.tasks import Recipe
+from widemargin.dask.training import SOLVERS, ClusterModel, Problems, labelled_part
 from widemargin.estimators.linear_svc import LinearSVC as LocalLinearSVC
 from widemargin.estimators.problems import class_weights
-from widemargin.estimators.validation import (
-    check_choice,
-    check_flag,
-    check_labels,
-    check_matrix,
-    check_same_length,
-    check_weights,
-)
-from widemargin.monitor import Interruption, Monitor
+from widemargin.estimators.validation import check_choice, check_flag
+from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, State, Tangents
-from widemargin.progress import ProgressLine
-from widemargin.solvers.cutting_plane import CuttingPlanes
 from widemargin.solvers.oracle import Place
 
-SOLVERS = ("ocas", "cpa")
 # Sweeps over its part that a worker makes by itself before all begin, if asked to.
 _SWEEPS_ALONE = 5
 
 
-class LinearSVC(ClassifierMixin, BaseEstimator):
+class LinearSVC(ClassifierMixin, ClusterModel):
     """Linear support vector classification over rows that a cluster holds, with a certificate.
 
     The problem is that of `widemargin.LinearSVC`, and so are its parameters. It is solved by
@@ -65,6 +51,8 @@ class LinearSVC(ClassifierMixin, BaseEstimator):
         these points, and their weights; see `widemargin.dask.certify`.
     n_samples_fit_ : int
     """
+
+    local_class = LocalLinearSVC
 
     def __init__(
         self,
@@ -116,49 +104,10 @@ class LinearSVC(ClassifierMixin, BaseEstimator):
         check_choice("solver", self.solver, SOLVERS)
         check_flag("average_first", self.average_first)
         self._local()._check_parameters()
-        problems = _Problems(self, X, y, sample_weight)
-        monitors, states = [], []
-        try:
-            with Interruption().watching() as interruption:
-                self._solve(problems, monitors, states, interruption)
-        finally:
-            for monitor in monitors:
-                if monitor.status == "running":
-                    monitor.status = "interrupted"
-            if states:  # what was reached is kept, whatever happened
-                self._record(problems, monitors, states)
-            problems.forget()
-        return self
+        return self._train(_Problems(self, X, y, sample_weight))
 
-    def _solve(self, problems, monitors, states, interruption):
-        started = time.perf_counter()
-        line = ProgressLine(len(problems), self.tol) if self.verbose else None
-        for index in range(len(problems)):
-            left = self.max_time
-            if left is not None:
-                spent = time.perf_counter() - started
-                left = max(0.0, self.max_time - spent) / (len(problems) - index)
-
-            def on_check(record, state, index=index):
-                del states[index:]
-                states.append(state)
-                if line is not None:
-                    line.show(record)
-                return False
-
-            monitor = Monitor(
-                self.tol, self.max_iter, left, interruption, on_check, index, started
-            )
-            monitors.append(monitor)
-            oracle, start = problems.oracle(index, monitor), problems.start(index)
-            state = CuttingPlanes(self.solver).ask(oracle, start)
-            del states[index:]
-            states.append(state)
-
-    def _record(self, problems, monitors, states):
-        account = Account([m for m in monitors if m.certificate is not None])
-        self.classes_, self.n_features_in_ = problems.classes, problems.n_features
-        self.n_samples_fit_ = problems.n_rows
+    def _record(self, problems, states):
+        self.classes_ = problems.classes
         complete = states + [problems.zero()] * (len(problems) - len(states))
         if problems.together:
             (state,) = states
@@ -169,13 +118,6 @@ class LinearSVC(ClassifierMixin, BaseEstimator):
             self.intercept_ = np.array([state.offset for state in complete])
         self.dual_weights_ = [state.dual.weights for state in states]
         self.dual_points_ = [state.dual.coefs for state in states]
-        account.record(self, self.solver)
-
-    def _local(self):
-        """Return a LinearSVC of one machine with the parameters that it shares with this."""
-        mine = self.get_params(deep=False)
-        shared = LocalLinearSVC().get_params(deep=False).keys() & mine.keys()
-        return LocalLinearSVC(**{name: mine[name] for name in shared})
 
     def to_local(self):
         """Return a `widemargin.LinearSVC` that predicts the same, on one machine.
@@ -192,81 +134,14 @@ class LinearSVC(ClassifierMixin, BaseEstimator):
         local.dual_variables_ = scipy.sparse.csr_array(shape)
         return local
 
-    def decision_function(self, X):
-        """Return w.x + b for each row; of a Dask collection, lazily."""
-        return self._map("decision_function", X)
 
-    def predict(self, X):
-        """Return the predicted class label of each row; of a Dask collection, lazily."""
-        return self._map("predict", X)
-
-    def _map(self, name, X):
-        method = getattr(self.to_local(), name)
-        if isinstance(X, list | tuple):
-            return [delayed(method)(part) for part in X]
-        if hasattr(X, "to_dask_array"):
-            X = X.to_dask_array()
-        if not hasattr(X, "map_blocks"):
-            return method(X)
-        X = X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X
-        like = method(np.zeros((1, self.n_features_in_)))
-        if like.ndim == 1:
-            return X.map_blocks(method, dtype=like.dtype, drop_axis=1, meta=like[:0])
-        return X.map_blocks(
-            method, dtype=like.dtype, chunks=(X.chunks[0], like.shape[1:]), meta=like[:0]
-        )
-
-
-def make_part(X, y, weights, name) -> Part:
-    """Return a part of the rows, checked; runs on a worker."""
-    try:
-        return _checked_part(X, y, weights, name)
-    except ValueError as error:
-        raise ValueError(f"part {name.rpartition('-')[2]} of X: {error}") from error
-
-
-def _checked_part(X, y, weights, name):
-    checker = LocalLinearSVC()
-    if isinstance(X, Shard):
-        from widemargin.data.disk import open_rows
-
-        rows = open_rows(X.path).resized(X.n_features)
-        y = rows.labels if y is None else y
-        weights = rows.weights if weights is None else weights
-        if y is None:
-            raise ValueError(f"{X.path} has no labels, and y is None")
-        X = rows
-    X = check_matrix(checker, X, reset=True)
-    y = check_labels(y)
-    check_same_length(X, y)
-    return Part(as_rows(X), y, check_weights(weights, X), name)
-
-
-class _Problems:
+class _Problems(Problems):
     """The problems that make a classifier, over parts of the rows."""
 
     def __init__(self, model, X, y, sample_weight):
-        from distributed import get_client
-
-        client = model.client
-        if client is None:
-            try:
-                client = get_client()
-            except ValueError:
-                raise ValueError(
-                    "there is no Dask client: make one first, distributed.Client(), or pass one"
-                ) from None
-        parts = delayed_parts(make_part, X, y, sample_weight)
-        self.model, self.parts = model, Partitions(client, parts)
-        each = self.parts.each(tasks.describe, list)
-        described = [part for group in self.parts.result(delayed(list)(each)) for part in group]
-        described.sort(key=lambda part: self.parts.names.index(part[0]))
-        self.names, self.sizes, widths, labels, weights_of = zip(*described, strict=True)
-        if len(set(widths)) > 1:
-            raise ValueError(
-                f"parts of X have different numbers of features: {sorted(set(widths))}"
-            )
-        self.n_rows, self.n_features = sum(self.sizes), widths[0]
+        super().__init__(model.client, labelled_part, tasks.describe_classes, X, y, sample_weight)
+        self.model = model
+        labels, weights_of = self.described
         self.classes = np.unique(np.concatenate(labels))
         weights = np.zeros(len(self.classes))
         for found, counted in zip(labels, weights_of, strict=True):
@@ -324,12 +199,6 @@ class _Problems:
             start.coef += size / self.n_rows * coef
             start.offset += size / self.n_rows * offset
         return start
-
-    def forget(self):
-        """Have workers forget what they kept for this fit."""
-        client = self.parts.client
-        if client.status == "running":
-            client.run(tasks.forget, self.names)
 
 
 def certify(model: LinearSVC, X, y=None, sample_weight=None) -> Certificate:

@@ -23,15 +23,15 @@ from dask import delayed
 
 from widemargin.certificate import Certificate
 from widemargin.dask import tasks
-from widemargin.dask.tasks import Point, Recipe
+from widemargin.dask.tasks import Point, RankingRecipe, Recipe
 from widemargin.data.partitions import ClusterError, Partitions
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Tangents
 from widemargin.solvers.line_search import Penalty
 from widemargin.solvers.oracle import PLANE_AT, Answer, Oracle, Place
 
-# Steps at which the risk is asked for: zero, and so many from a 50th to 50 times the last one.
-_STEPS, _FARTHEST = 63, 50.0
+# Steps at which the risk is asked for are zero, and some from a 50th to 50 times the last one.
+_FARTHEST = 50.0
 # Points may be rounded to float32 if the gap asked for is at least this.
 _TOL_OF_FLOAT32 = 1e-6
 # Bytes that points may add to the graph of tasks.
@@ -46,7 +46,7 @@ class ClusterOracle(Oracle):
     Parameters
     ----------
     parts : Partitions
-    recipe : Recipe
+    recipe : Recipe or RankingRecipe
         Of the risk.
     n_features : int
     intercept : Intercept
@@ -56,7 +56,7 @@ class ClusterOracle(Oracle):
     def __init__(
         self,
         parts: Partitions,
-        recipe: Recipe,
+        recipe: Recipe | RankingRecipe,
         n_features: int,
         intercept: Intercept,
         monitor: Monitor,
@@ -87,7 +87,9 @@ class ClusterOracle(Oracle):
         target = self._rounded(target)
         ahead = target.vector - center.vector
         penalty = Penalty(float(ahead @ ahead), float(center.vector @ ahead), center.penalty)
-        steps = np.append(0.0, self.guess * np.geomspace(1.0 / _FARTHEST, _FARTHEST, _STEPS))
+        steps = np.append(
+            0.0, self.guess * np.geomspace(1.0 / _FARTHEST, _FARTHEST, self.recipe.n_steps)
+        )
         point, named = self._point(target), next(self.names)
         start = self._point(center)._replace(name=self.center)
 

@@ -13,7 +13,14 @@ import numpy as np
 
 from widemargin.data import Rows
 from widemargin.problem import Intercept, Problem, State
-from widemargin.risk import CrammerSinger, Hinge, LineSums, RowRisk, SquaredHinge
+from widemargin.risk import (
+    CrammerSinger,
+    Hinge,
+    LineSums,
+    PairwiseHinge,
+    RowRisk,
+    SquaredHinge,
+)
 from widemargin.solvers.line_search import Penalty, best_of
 
 _LOSSES = {"hinge": Hinge, "squared_hinge": SquaredHinge}
@@ -29,13 +36,20 @@ class Part:
     y : ndarray of shape (m,)
         Labels.
     weights : ndarray of shape (m,) or None
+    qid : ndarray of shape (m,) or None
+        Groups, of rows that are to be put in order.
     name : str
     """
 
     rows: Rows
     y: np.ndarray
     weights: np.ndarray | None
+    qid: np.ndarray | None
     name: str
+
+    @property
+    def all_weights(self):
+        return np.ones(self.rows.n_rows) if self.weights is None else self.weights
 
 
 @dataclass(frozen=True)
@@ -60,6 +74,9 @@ class Recipe:
     positive: int
     name: str
 
+    #: steps at which a line search asks for the risk
+    n_steps = 63
+
     @property
     def outputs(self):
         return (len(self.classes),) if self.loss == "crammer_singer" else ()
@@ -73,6 +90,45 @@ class Recipe:
             return CrammerSinger(codes, cost, len(self.classes))
         y = np.where(codes == self.positive, np.int8(1), np.int8(-1))
         return _LOSSES[self.loss](y, cost)
+
+
+@dataclass(frozen=True)
+class RankingRecipe:
+    """How to make a risk of a part's grades; no group has rows in another part.
+
+    Attributes
+    ----------
+    scale : float
+        Weight of a pair; or of a group, over the weight of its pairs and times that of its rows.
+    by_group : bool
+        Which of the two.
+    name : str
+    """
+
+    scale: float
+    by_group: bool
+    name: str
+
+    # Each takes a sort.
+    n_steps = 15
+    outputs = ()
+
+    def risk(self, part: Part) -> PairwiseHinge:
+        risk = _ranking_risk(part)
+        factors = np.full(risk.n_levels.size, self.scale)
+        if self.by_group:
+            factors *= _mean_weights(risk) / risk.weigh_pairs()
+        return risk.scaled(factors)
+
+
+def _ranking_risk(part):
+    group = None if part.qid is None else np.unique(part.qid, return_inverse=True)[1]
+    return PairwiseHinge(part.y, part.all_weights, group)
+
+
+def _mean_weights(risk):
+    """Return the mean weight of each group's rows, (g,)."""
+    return np.bincount(risk.member, risk.weight) / np.diff(risk.starts)
 
 
 class Point(NamedTuple):
@@ -150,12 +206,26 @@ def forget(names) -> None:
 # --- tasks --------------------------------------------------------------------------------------
 
 
-def describe(part: Part):
+def describe_classes(part: Part):
     """Return name, rows, features, and the labels that occur with their weights."""
     labels, codes = np.unique(part.y, return_inverse=True)
-    weights = np.ones(part.y.size) if part.weights is None else part.weights
-    counted = np.bincount(codes, weights=weights, minlength=labels.size)
+    counted = np.bincount(codes, weights=part.all_weights, minlength=labels.size)
     return part.name, part.rows.n_rows, part.rows.n_features, labels, counted
+
+
+def describe_ranking(part: Part):
+    """Return name, rows, features, groups, how many pairs there are, and sums of weights.
+
+    Of rows in pairs, of pairs, and of groups: the means of their rows.
+    """
+    risk = _ranking_risk(part)
+    groups = np.zeros(1) if part.qid is None else np.unique(part.qid)
+    if risk.weight.size == 0:
+        sums = np.zeros(3)
+    else:
+        sums = np.array([risk.weight.sum(), risk.weigh_pairs().sum(), _mean_weights(risk).sum()])
+    n_pairs = int(risk.count_pairs().sum()) if risk.weight.size else 0
+    return part.name, part.rows.n_rows, part.rows.n_features, groups, n_pairs, sums
 
 
 def line_sums(part: Part, recipe: Recipe, center: Point, target: Point, steps) -> np.ndarray:

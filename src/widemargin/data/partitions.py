@@ -111,23 +111,22 @@ def _over_parts(parts, task, add, arguments):
         return add(list(pool.map(lambda part: task(part, *arguments), parts)))
 
 
-def delayed_parts(make_part: Callable, X, y, sample_weight=None) -> dict:
-    """Return a Delayed for each part of X, by its name: make_part(X_i, y_i, weights_i, name).
+def delayed_parts(make_part: Callable, X, *vectors) -> dict:
+    """Return a Delayed for each part of X, by its name: make_part(X_i, *vectors_i, name).
 
     Parameters
     ----------
     X : dask array, dask DataFrame, list of Delayed, or path of a folder or file of rows
-    y : the same, of labels; None where the files have them
-    sample_weight : the same, or None
+    vectors : the same, or None in their place
+        With a value for each row: labels, weights, groups.
     """
     run = f"part-{uuid.uuid4().hex}"
     blocks = _blocks(X)
-    labels = _beside(y, X, len(blocks))
-    weights = _beside(sample_weight, X, len(blocks))
+    columns = [_beside(values, X, len(blocks)) for values in vectors]
     make = delayed(make_part, pure=False)
     return {
         f"{run}-{j}": make(*of_one, f"{run}-{j}")
-        for j, of_one in enumerate(zip(blocks, labels, weights, strict=True))
+        for j, of_one in enumerate(zip(blocks, *columns, strict=True))
     }
 
 
@@ -168,10 +167,10 @@ def _beside(values, X, count):
             )
         values = np.asarray(values)
         if values.shape[0] != sum(sizes):
-            raise ValueError(f"X has {sum(sizes)} rows, and y or sample_weight {len(values)}")
+            raise ValueError(f"X has {sum(sizes)} rows, and a vector beside it {len(values)}")
         parts = np.split(values, np.cumsum(sizes)[:-1])
     else:
-        raise TypeError("y and sample_weight must come in parts, as X does")
+        raise TypeError("what is beside X must come in parts, as X does")
     if len(parts) != count:
-        raise ValueError(f"X has {count} parts, and y or sample_weight {len(parts)}")
+        raise ValueError(f"X has {count} parts, and a vector beside it {len(parts)}")
     return parts

@@ -1,0 +1,134 @@
+"""Linear ranking on a Dask cluster."""
+
+import uuid
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from widemargin.dask import tasks
+from widemargin.dask.oracle import ClusterOracle
+from widemargin.dask.tasks import RankingRecipe
+from widemargin.dask.training import SOLVERS, ClusterModel, Problems, graded_part
+from widemargin.estimators.linear_ranker import LinearRanker as LocalLinearRanker
+from widemargin.estimators.ranking import NORMALIZATIONS
+from widemargin.estimators.validation import check_choice
+from widemargin.problem import Intercept, State, Tangents
+
+
+class LinearRanker(ClusterModel):
+    """Linear ranking over rows that a cluster holds, with a certificate.
+
+    The problem is that of `widemargin.LinearRanker`, and so are its parameters and attributes. All
+    rows of a group must be in one part.
+
+    Parameters
+    ----------
+    C, normalization, tol, max_iter, max_time, verbose
+        As in `widemargin.LinearRanker`.
+    solver : {"ocas", "cpa"}, default="ocas"
+    client : distributed.Client or None, default=None
+        None is the current one.
+    """
+
+    local_class = LocalLinearRanker
+
+    def __init__(
+        self,
+        *,
+        C=1.0,
+        normalization="pairs",
+        solver="ocas",
+        tol=1e-3,
+        max_iter=10000,
+        max_time=None,
+        client=None,
+        verbose=0,
+    ):
+        self.C = C
+        self.normalization = normalization
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.client = client
+        self.verbose = verbose
+
+    def fit(self, X, y=None, qid=None, sample_weight=None):
+        """Fit the model to training data.
+
+        Parameters
+        ----------
+        X : dask array or DataFrame, list of Delayed, or path
+            As for `widemargin.dask.LinearSVC`.
+        y, qid, sample_weight : the same, or array-like of shape (n_samples,)
+            Grades, groups and weights, in parts that match those of X. None where files have
+            them.
+
+        Returns
+        -------
+        self : LinearRanker
+        """
+        check_choice("solver", self.solver, SOLVERS)
+        check_choice("normalization", self.normalization, NORMALIZATIONS)
+        self._local()._check_parameters()
+        return self._train(_RankingProblem(self, X, y, sample_weight, qid))
+
+    def _record(self, problems, states):
+        (state,) = states
+        self.coef_ = state.coef
+        self.dual_weights_, self.dual_points_ = state.dual.weights, state.dual.coefs
+        self.n_pairs_ = problems.n_pairs
+
+    def to_local(self):
+        """Return a `widemargin.LinearRanker` that predicts the same, on one machine."""
+        check_is_fitted(self)
+        local = self._local()
+        for name, value in vars(self).items():
+            if name.endswith("_"):
+                setattr(local, name, value)
+        return local
+
+
+class _RankingProblem(Problems):
+    """The one problem whose solution orders the rows."""
+
+    def __init__(self, model, X, y, sample_weight, qid):
+        super().__init__(
+            model.client, graded_part, tasks.describe_ranking, X, y, sample_weight, qid
+        )
+        groups, n_pairs, sums = self.described
+        _check_groups(groups, qid is None and not isinstance(X, str))
+        self.n_pairs = sum(n_pairs)
+        if self.n_pairs == 0:
+            raise ValueError("no group has rows of different grades: there is no pair to order")
+        weight, pairs, by_group = np.sum(sums, axis=0)
+        queries = model.normalization == "queries"
+        scale = model.C * weight / (by_group if queries else pairs)
+        self.recipe = RankingRecipe(float(scale), queries, uuid.uuid4().hex)
+
+    def __len__(self):
+        return 1
+
+    def oracle(self, index, monitor):
+        return ClusterOracle(self.parts, self.recipe, self.n_features, Intercept.NONE, monitor)
+
+    def start(self, index):
+        coef = np.zeros(self.n_features)
+        return State(coef, 0.0, Tangents(np.empty(0), coef[None][:0]))
+
+
+def _check_groups(groups, without_qid):
+    """Raise ValueError if a group has rows in several parts."""
+    if without_qid and len(groups) > 1:
+        raise ValueError(
+            f"without qid all rows are one group, and X has {len(groups)} parts: put it into one, "
+            "or say which rows belong together"
+        )
+    owner: dict = {}
+    for part, some in enumerate(groups):
+        for group in some.tolist():
+            if owner.setdefault(group, part) != part:
+                raise ValueError(
+                    f"qid {group} has rows in parts {owner[group]} and {part} of X: all rows of a "
+                    "group must be in one part"
+                )
