@@ -1,4 +1,4 @@
-"""What estimators on a cluster have in common: parts, problems one after the other, predictions."""
+"""What estimators on a cluster have in common: parts, problems one by one, predictions."""
 
 import time
 
