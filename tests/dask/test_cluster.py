@@ -11,6 +11,7 @@ import scipy.sparse
 from dask import array, dataframe, delayed
 from distributed import Client, LocalCluster
 from sklearn.datasets import make_classification
+from sklearn.exceptions import ConvergenceWarning
 
 import widemargin
 from widemargin.dask import ClusterError, LinearRanker, LinearSVC, certify
@@ -211,10 +212,12 @@ def test_a_worker_is_added_in_the_middle(client):
 
 def test_limits(client):
     X, y = rows(3)
-    model = LinearSVC(C=10.0, loss="hinge", max_iter=3).fit(*collections(X, y))
+    with pytest.warns(ConvergenceWarning, match="training stopped at max_iter=3"):
+        model = LinearSVC(C=10.0, loss="hinge", max_iter=3).fit(*collections(X, y))
     assert model.status_ == "max_iter"
     assert model.certificate_.relative_gap > 1e-3
-    model = LinearSVC(C=10.0, loss="hinge", tol=1e-12, max_time=1.0).fit(*collections(X, y))
+    with pytest.warns(ConvergenceWarning, match="training stopped at max_time=1"):
+        model = LinearSVC(C=10.0, loss="hinge", tol=1e-12, max_time=1.0).fit(*collections(X, y))
     assert model.status_ == "max_time"
 
 

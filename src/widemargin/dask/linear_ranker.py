@@ -97,7 +97,7 @@ class _RankingProblem(Problems):
             model.client, graded_part, tasks.describe_ranking, X, y, sample_weight, qid
         )
         groups, n_pairs, sums = self.described
-        _check_groups(groups, qid is None and not isinstance(X, str))
+        _check_groups(groups)
         self.n_pairs = sum(n_pairs)
         if self.n_pairs == 0:
             raise ValueError("no group has rows of different grades: there is no pair to order")
@@ -117,9 +117,11 @@ class _RankingProblem(Problems):
         return State(coef, 0.0, Tangents(np.empty(0), coef[None][:0]))
 
 
-def _check_groups(groups, without_qid):
+def _check_groups(groups):
     """Raise ValueError if a group has rows in several parts."""
-    if without_qid and len(groups) > 1:
+    if len(groups) == 1:
+        return
+    if any(some is None for some in groups):
         raise ValueError(
             f"without qid all rows are one group, and X has {len(groups)} parts: put it into one, "
             "or say which rows belong together"

@@ -21,6 +21,8 @@ from widemargin.solvers.oracle import Place
 
 # Sweeps over its part that a worker makes by itself before all begin, if asked to.
 _SWEEPS_ALONE = 5
+# What may be left of the planes' slopes in a free intercept, whose sum is to be zero.
+_UNBALANCED = 1e-9
 
 
 class LinearSVC(ClassifierMixin, ClusterModel):
@@ -37,7 +39,8 @@ class LinearSVC(ClassifierMixin, ClusterModel):
     solver : {"ocas", "cpa"}, default="ocas"
         OCAS with a multi-point line search, or SVM-perf's method, without one.
     average_first : bool, default=False
-        Whether each worker first trains on its own part, and their mean is where all begin.
+        Whether each worker first trains on its own part, and their mean is where all begin; not
+        with "crammer_singer".
     client : distributed.Client or None, default=None
         None is the current one.
 
@@ -218,10 +221,16 @@ def certify(model: LinearSVC, X, y=None, sample_weight=None) -> Certificate:
         weights = np.maximum(model.dual_weights_[index], 0.0)
         weights = weights / max(1.0, weights.sum())
         height, slope = 0.0, np.zeros(best.vector.size)
+        free, size = np.zeros(best.free.size), np.zeros(best.free.size)
         for weight, point in zip(weights.tolist(), model.dual_points_[index], strict=True):
             plane = oracle.stay(Place(*np.split(point, [slope.size]))).plane
             height += weight * plane.constant
             slope += weight * plane.a
-        parts.append(Certificate(oracle.stay(best).value, height - 0.5 * float(slope @ slope)))
+            free += weight * plane.e
+            size += weight * np.abs(plane.e)
+        bound = height - 0.5 * float(slope @ slope)
+        if np.any(np.abs(free) > _UNBALANCED * size):
+            bound = 0.0  # with a free intercept, such planes prove nothing
+        parts.append(Certificate(oracle.stay(best).value, bound))
     problems.forget()
     return Certificate.total(parts)

@@ -135,11 +135,6 @@ class ClusterOracle(Oracle):
         coef = short if np.array_equal(coef, short) else coef
         return Point(next(self.names), coef, offset)
 
-    def _is_rounded(self, coef):
-        return self.monitor.tol >= _TOL_OF_FLOAT32 and np.array_equal(
-            coef, coef.astype(np.float32)
-        )
-
     def _rounded(self, place):
         if self.monitor.tol < _TOL_OF_FLOAT32:
             return place

@@ -214,12 +214,12 @@ def describe_classes(part: Part):
 
 
 def describe_ranking(part: Part):
-    """Return name, rows, features, groups, how many pairs there are, and sums of weights.
+    """Return name, rows, features, groups or None, how many pairs there are, and sums of weights.
 
     Of rows in pairs, of pairs, and of groups: the means of their rows.
     """
     risk = _ranking_risk(part)
-    groups = np.zeros(1) if part.qid is None else np.unique(part.qid)
+    groups = None if part.qid is None else np.unique(part.qid)
     if risk.weight.size == 0:
         sums = np.zeros(3)
     else:

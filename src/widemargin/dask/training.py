@@ -83,6 +83,7 @@ class ClusterModel(BaseEstimator):
                 account = Account([m for m in monitors if m.certificate is not None])
                 account.record(self, self.solver)
             problems.forget()
+        account.warn(self, stacklevel=4)  # to the caller of fit
         return self
 
     def _solve(self, problems, monitors, states, interruption):

@@ -181,17 +181,7 @@ class Fit:
         estimator = self.estimator
         account = Account(self.monitors)
         account.record(estimator, self.solver)
-        if account.status in ("max_iter", "max_time"):
-            worst = max(monitor.certificate.relative_gap for monitor in self.monitors)
-            limit = getattr(estimator, account.status)
-            warnings.warn(
-                f"training stopped at {account.status}={limit} with a relative duality gap of "
-                f"{worst:.2g}, above tol={estimator.tol:g}. The model can be used, and up to that "
-                f"fraction of its objective could still be saved: raise {account.status}, "
-                "lower C or scale the features.",
-                ConvergenceWarning,
-                stacklevel=4,  # past scikit-learn's callback wrapper, to the caller of fit
-            )
+        account.warn(estimator, stacklevel=5)  # past this and scikit-learn's callback wrapper
 
 
 class Account:
@@ -211,3 +201,17 @@ class Account:
         estimator.n_iter_ = self.n_iter
         estimator.status_ = self.status
         estimator.solver_ = solver
+
+    def warn(self, estimator, stacklevel: int) -> None:
+        """Warn if a limit ended the training before its tolerance was reached."""
+        if self.status not in ("max_iter", "max_time"):
+            return
+        worst = max(part.relative_gap for part in self.certificate.parts or [self.certificate])
+        warnings.warn(
+            f"training stopped at {self.status}={getattr(estimator, self.status)} with a relative "
+            f"duality gap of {worst:.2g}, above tol={estimator.tol:g}. The model can be used, and "
+            f"up to that fraction of its objective could still be saved: raise {self.status}, "
+            "lower C or scale the features.",
+            ConvergenceWarning,
+            stacklevel=stacklevel,
+        )
