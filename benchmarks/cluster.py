@@ -197,7 +197,7 @@ def measured_round(d: int, n: int):
         sent = loopback()
         model = LinearSVC(max_iter=30, **settings).fit(*given)
         sent = (loopback() - sent) / model.n_iter_ / n
-        empty = sum(empty_round(client, n))
+        empty = empty_round(client, n)
     whole = per_iteration(model, lambda record: record.time)
     round_ = per_iteration(model, lambda record: record.phases["round"])
     work = arithmetic(X[: FEW // n], y[: FEW // n])
@@ -223,20 +223,18 @@ def arithmetic(X, y) -> float:
     return float(np.median(taken[2:]))
 
 
-def empty_round(client, n_groups: int) -> tuple[float, float]:
-    """Seconds of a graph of a round's shape that does nothing: to make it, and to have it done."""
+def empty_round(client, n_groups: int) -> float:
+    """Seconds of a graph of a round's shape that does nothing."""
     nothing = delayed(_nothing, pure=False)
     parts = Partitions(client, {f"{j}": nothing(j) for j in range(n_groups)})
     parts.groups = [[future] for future in parts.futures]  # as if each had a worker of its own
-    graphs = []
 
-    def make():
-        chosen = nothing(parts.each(_nothing, _nothing))
-        graphs.append(parts.total(_nothing, parts.each(_nothing, _nothing, chosen)))
+    def round_trip():
+        chosen = parts.do(_nothing, parts.each(_nothing, _nothing))
+        parts.result(parts.total(_nothing, parts.each(_nothing, _nothing, chosen)))
 
-    made = seconds_of(make, 6)
-    parts.result(graphs.pop())
-    return made, seconds_of(lambda: parts.result(graphs.pop()), 5)
+    round_trip()
+    return seconds_of(round_trip, 6)
 
 
 def _nothing(*arguments):
@@ -291,7 +289,6 @@ class Costs:
     add: float  # for a number that is added to another's share
     driver: float  # of reduced problem and planes
     task: float  # of scheduler and client
-    pair: float  # of making the graph: each plane's task is told of all before it
     level: float  # of the graph
     ask: float  # for a byte of a graph, on its way to the first worker
     peer: float  # for a byte from worker to worker
@@ -313,24 +310,23 @@ def scaling() -> str:
     for n in MANY:
         parts = simulated(costs, n, N_ROWS, N_ENTRIES, N_FEATURES)
         cells = [f"{seconds:.2f} s" for seconds in [*parts, sum(parts)]]
-        rows.append([f"{N_ROWS:,} on {n:,}", *cells, f"{alone / sum(parts):.2g}× one worker"])
-    header = ["rows, workers", "workers' arithmetic", "driver's", "graph", "scheduler"]
+        rows.append([f"{N_ROWS:,} on {n:,}", *cells, f"{alone / sum(parts):.3g}× one worker"])
+    header = ["rows, workers", "workers' arithmetic", "driver's", "scheduler"]
     return table([*header, "vectors down", "tree up", "iteration", ""], rows)
 
 
 def simulated(costs: Costs, n: int, n_rows: int, n_entries: int, d: int) -> list[float]:
-    """Seconds of an iteration: workers, driver, graph, scheduler, vectors down, tree up."""
+    """Seconds of an iteration: workers, driver, scheduler, vectors down, tree up."""
     work = n_rows / n * (costs.row + n_entries * costs.entry) + d * costs.feature
     depth = math.ceil(math.log(n, _FAN) - 1e-9)
     tree = sum(math.ceil(n / _FAN**j) for j in range(1, depth + 1))
     scheduler = costs.task * (2 * n + 3 + tree) + costs.level * (4 + depth)
-    graph = costs.pair * n**2
     sent, share = 12 * d, 8 * d  # the best point and the next, float64 and float32; a plane
     hops = math.ceil(math.log(n, 1 + PEERS) - 1e-9)
     down = sent * (costs.ask + hops * costs.peer * min(n - 1, PEERS)) + AGAIN * max(0, hops - 1)
     others = min(n, _FAN) - 1
     up = share * costs.answer + depth * others * (share * costs.peer + d * costs.add)
-    return [work, costs.driver, graph, scheduler, down, up]
+    return [work, costs.driver, scheduler, down, up]
 
 
 @cache
@@ -345,15 +341,14 @@ def measured_costs() -> Costs:
     add = seconds_of(lambda: tasks.add_shares([share] * _FAN)) / (_FAN - 1) / N_FEATURES
     with cluster(2) as client:
         sizes = np.array([1, 4, 16, 64, 128])
-        made, done = zip(*(empty_round(client, n) for n in sizes), strict=True)
-        pair = made[-1] / sizes[-1] ** 2
+        done = [empty_round(client, n) for n in sizes]
         task = np.polyfit(2 * sizes + 1 + sizes / 7, done, 1)[0]
-        level = (made[0] + done[0] - 3 * task) / 3
+        level = (done[0] - 3 * task) / 3
         ask, peer, answer = (_per_byte(client, way) for way in (_ask, _peer, _answer))
     driver = measured_round(N_FEATURES, 1)[1]
     row = few - 10 * entry
-    costs = Costs(row, entry, feature, add, driver, task, pair, level, ask, peer, answer)
-    print({name: f"{value:.2e}" for name, value in vars(costs).items()}, made, done)
+    costs = Costs(row, entry, feature, add, driver, task, level, ask, peer, answer)
+    print({name: f"{value:.2e}" for name, value in vars(costs).items()}, done)
     return costs
 
 

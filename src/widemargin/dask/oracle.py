@@ -16,10 +16,8 @@ aim at. Planes come back in float64: they are the proof.
 """
 
 import itertools
-import uuid
 
 import numpy as np
-from dask import delayed
 
 from widemargin.certificate import Certificate
 from widemargin.dask import tasks
@@ -97,7 +95,7 @@ class ClusterOracle(Oracle):
             begin, end = self._sent(start), self._sent(point)
             line = (self.recipe, begin, end)
             sums = self.parts.each(tasks.line_sums, sum, *line, steps)
-            chosen = delayed(tasks.choose, pure=False)(sums, penalty, steps, instead_of_zero)
+            chosen = self.parts.do(tasks.choose, sums, penalty, steps, instead_of_zero)
             return self._sum(tasks.plane, *line, chosen, PLANE_AT, named)
 
         with self.monitor.phase("round"):
@@ -147,22 +145,21 @@ class ClusterOracle(Oracle):
         """
         if point.coef.nbytes * len(self.parts) <= _SMALL:
             return point
-        return delayed(point, name=f"point-{uuid.uuid4().hex}", traverse=False)
+        return self.parts.do(tasks.itself, point)
 
     def _sum(self, task, *arguments):
-        """Return a Delayed of the sum of a task's shares."""
+        """Return a future of the sum of a task's shares."""
         shares = self.parts.each(task, tasks.add_shares, *arguments)
         return self.parts.total(tasks.add_shares, shares)
 
     def _ask(self, make):
         """Return the result of the graph that `make` makes; of another, if a worker is lost."""
-        from distributed import KilledWorker
-        from distributed.client import FutureCancelledError
+        from distributed import CancelledError, KilledWorker
 
         for _ in range(_PATIENCE):
             try:
                 return self.parts.result(make())
-            except (KilledWorker, FutureCancelledError, OSError) as error:
+            except (KilledWorker, CancelledError, OSError) as error:
                 self.parts.recover()
                 last = error
         raise ClusterError(f"the cluster has failed {_PATIENCE} times in a row") from last

@@ -122,7 +122,7 @@ class Problems:
     def __init__(self, client, make_part, describe, *vectors):
         self.parts = Partitions(client or _current_client(), delayed_parts(make_part, *vectors))
         each = self.parts.each(describe, list)
-        described = [part for group in self.parts.result(delayed(list)(each)) for part in group]
+        described = [part for group in each for part in self.parts.result(group)]
         described.sort(key=lambda part: self.parts.names.index(part[0]))
         self.names, self.sizes, widths, *self.described = zip(*described, strict=True)
         if len(set(widths)) > 1:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
+import dask
 import numpy as np
 from dask import delayed
 
@@ -73,34 +74,39 @@ class Partitions:
     def n_workers(self):
         return len(self.groups)
 
+    def do(self, task: Callable, *arguments):
+        """Return a future of task(*arguments), of which some may be futures or lists of them."""
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
+            return self.client.submit(task, *arguments, pure=False)
+
     def each(self, task: Callable, add: Callable, *arguments) -> list:
-        """Return one Delayed for each worker: the sum of task(part, *arguments) over its parts.
+        """Return one future for each worker: the sum of task(part, *arguments) over its parts.
 
         Tasks are few, since it is the scheduler's time that each of them takes.
         """
-        make = delayed(_over_parts, pure=False)
-        return [make(group, task, add, arguments) for group in self.groups]
+        return [self.do(_over_parts, task, add, group, *arguments) for group in self.groups]
 
     def total(self, add: Callable, shares: Sequence):
-        """Return a Delayed of the sum of one share per worker, up a tree."""
-        make = delayed(add, pure=False)
+        """Return a future of the sum of one share per worker, up a tree."""
         level = list(shares)
         while len(level) > 1:
-            level = [make(level[j : j + _FAN]) for j in range(0, len(level), _FAN)]
+            level = [self.do(add, level[j : j + _FAN]) for j in range(0, len(level), _FAN)]
         return level[0]
 
-    def result(self, wanted):
-        """Return the value of a Delayed; raises ClusterError soon after the scheduler is gone."""
-        future = self.client.compute(wanted)
+    def result(self, future):
+        """Return the value of a future; raises ClusterError soon after the scheduler is gone."""
+        from distributed import wait
+
         while True:
             try:
-                return future.result(timeout=_LOOK)
+                wait(future, timeout=_LOOK)
+                return future.result()
             except TimeoutError:
                 if self.client.status != "running":
                     raise ClusterError("the connection to the scheduler is lost") from None
 
 
-def _over_parts(parts, task, add, arguments):
+def _over_parts(task, add, parts, *arguments):
     """Return the sum of a task over parts; runs on their worker, in as many threads as it has."""
     from distributed import get_worker
 
