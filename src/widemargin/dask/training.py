@@ -10,7 +10,7 @@ from widemargin.dask import tasks
 from widemargin.dask.tasks import Part
 from widemargin.data import as_rows
 from widemargin.data.partitions import Partitions, Shard, delayed_parts
-from widemargin.estimators.fitting import Account
+from widemargin.estimators.fitting import Account, like
 from widemargin.estimators.linear_svc import LinearSVC
 from widemargin.estimators.validation import (
     check_grades,
@@ -34,9 +34,7 @@ class ClusterModel(BaseEstimator):
 
     def _local(self):
         """Return a model of one machine with the parameters that it shares with this."""
-        mine = self.get_params(deep=False)
-        shared = self.local_class().get_params(deep=False).keys() & mine.keys()
-        return self.local_class(**{name: mine[name] for name in shared})
+        return like(self.local_class, self)
 
     def to_local(self):
         """Return the model of one machine that predicts the same."""
@@ -123,7 +121,8 @@ class Problems:
         self.parts = Partitions(client or _current_client(), delayed_parts(make_part, *vectors))
         each = self.parts.each(describe, list)
         described = [part for group in each for part in self.parts.result(group)]
-        described.sort(key=lambda part: self.parts.names.index(part[0]))
+        order = {name: place for place, name in enumerate(self.parts.names)}
+        described.sort(key=lambda part: order[part[0]])
         self.names, self.sizes, widths, *self.described = zip(*described, strict=True)
         if len(set(widths)) > 1:
             raise ValueError(

@@ -47,9 +47,7 @@ class Partitions:
 
     def find(self) -> None:
         """Find out where parts are: those of one worker are summed up there first."""
-        from distributed import wait
-
-        wait(self.futures)
+        self._wait(self.futures)
         for future in self.futures:
             if future.status == "error":
                 future.result()  # raises what is wrong with it
@@ -61,8 +59,7 @@ class Partitions:
 
     def recover(self) -> None:
         """Make anew what was lost; raises ClusterError where nobody is left to do it."""
-        if self.client.status != "running":
-            raise ClusterError("the connection to the scheduler is lost")
+        self._check()
         broken = [future for future in self.futures if future.status in ("error", "lost")]
         if broken:
             self.client.retry(broken)
@@ -95,15 +92,25 @@ class Partitions:
 
     def result(self, future):
         """Return the value of a future; raises ClusterError soon after the scheduler is gone."""
-        from distributed import wait
+        self._wait(future)
+        return future.result()
+
+    def _wait(self, futures):
+        from distributed import CancelledError, wait
 
         while True:
             try:
-                wait(future, timeout=_LOOK)
-                return future.result()
+                wait(futures, timeout=_LOOK)
+                return
             except TimeoutError:
-                if self.client.status != "running":
-                    raise ClusterError("the connection to the scheduler is lost") from None
+                self._check()
+            except CancelledError:
+                self._check()
+                raise
+
+    def _check(self):
+        if self.client.status != "running":
+            raise ClusterError("the connection to the scheduler is lost")
 
 
 def _over_parts(task, add, parts, *arguments):

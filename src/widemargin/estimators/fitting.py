@@ -23,9 +23,24 @@ from widemargin.progress import ProgressLine
 from widemargin.solvers import auto
 
 
-def n_row_threads(rows: Rows, solver: str, n_jobs: int) -> int:
-    """Return how many threads to lend to a solver; more than one would only confuse a GPU."""
-    return n_jobs if auto.splits_rows(solver) and home(rows) is None else 1
+def like(kind: type, estimator):
+    """Return an unfitted estimator of a kind, with the parameters that it shares with another."""
+    given = estimator.get_params(deep=False)
+    shared = kind().get_params(deep=False).keys() & given.keys()
+    return kind(**{name: given[name] for name in shared})
+
+
+def share_threads(n_jobs: int, n_problems: int, rows: Rows, solver: str) -> tuple[int, int]:
+    """Return how many problems to solve side by side, and how many threads to lend to each.
+
+    Rows on disk are read for one problem at a time: memory is meant for one. And one problem, told
+    what to do by one thread, keeps a GPU busy.
+    """
+    on_gpu = home(rows) is not None
+    alone = solver in auto.OUT_OF_CORE or auto.shares_passes(solver) or on_gpu
+    n_threads = 1 if alone else min(n_jobs, n_problems)
+    splits = auto.splits_rows(solver) and not on_gpu
+    return n_threads, n_jobs // n_threads if splits else 1
 
 
 class Fit:
@@ -49,12 +64,9 @@ class Fit:
         self.estimator, self.problems, self.starts = estimator, problems, starts
         self.solver, self.seeds, self.data = solver, seeds, data
         n_jobs = effective_n_jobs(estimator.n_jobs)
-        # Rows on disk are read for one problem at a time: memory is meant for one. And one
-        # problem keeps a GPU busy.
-        on_gpu = home(problems.rows) is not None
-        alone = solver in auto.OUT_OF_CORE or auto.shares_passes(solver) or on_gpu
-        self.n_threads = 1 if alone else min(n_jobs, len(problems))
-        self.n_row_threads = n_row_threads(problems.rows, solver, n_jobs // self.n_threads)
+        self.n_threads, self.n_row_threads = share_threads(
+            n_jobs, len(problems), problems.rows, solver
+        )
         self.interruption = Interruption()
         self.states: list = [None] * len(problems)
         self.monitors: list = [None] * len(problems)

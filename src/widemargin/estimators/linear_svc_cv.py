@@ -18,7 +18,7 @@ from widemargin.data import Rows
 from widemargin.data.devices import is_on_gpu, placed
 from widemargin.data.rows import home
 from widemargin.estimators.calibration import fit_sigmoids
-from widemargin.estimators.fitting import Account
+from widemargin.estimators.fitting import Account, like
 from widemargin.estimators.folds import check_folds, fold_weights
 from widemargin.estimators.linear_svc import LinearSVC, wants_probability
 from widemargin.estimators.path import CostPath, pick
@@ -195,9 +195,7 @@ class LinearSVCCV(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _model(self):
         """Return a LinearSVC with the parameters that it shares with this."""
-        mine = self.get_params(deep=False)
-        shared = LinearSVC().get_params(deep=False).keys() & mine.keys()
-        return LinearSVC(**{name: mine[name] for name in shared - {"verbose", "probability"}})
+        return like(LinearSVC, self).set_params(verbose=0, probability=False)
 
     def decision_function(self, X):
         """Return w.x + b for each row: (n,) for two classes, (n, n_classes) for more."""

@@ -25,7 +25,7 @@ from widemargin.data import Rows
 from widemargin.data.devices import placed
 from widemargin.data.rows import coef_home, home
 from widemargin.data.subset import Subset
-from widemargin.estimators.fitting import Account, n_row_threads
+from widemargin.estimators.fitting import Account, share_threads
 from widemargin.estimators.problems import make_problems
 from widemargin.estimators.validation import (
     check_bytes,
@@ -217,10 +217,7 @@ class CostPath:
         flat = [problem for of_one in problems for problem in of_one]
         flat_starts = [start for of_one in starts for start in of_one]
         together = auto.shares_passes(self.solver)
-        on_gpu = home(self.rows) is not None
-        alone = together or self.solver in auto.OUT_OF_CORE or on_gpu
-        n_threads = 1 if alone else min(self.n_jobs, len(flat))
-        lent = n_row_threads(self.rows, self.solver, self.n_jobs // n_threads)
+        n_threads, lent = share_threads(self.n_jobs, len(flat), self.rows, self.solver)
         seconds = self._share_of_time()
         if seconds is not None and not together:
             seconds /= math.ceil(len(flat) / n_threads)

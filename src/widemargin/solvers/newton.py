@@ -308,7 +308,7 @@ class _Descent:
             self.best.coef, self.best.offset = self.coef, self.offset
         if dual > self.best_dual:
             self.best_dual = dual
-            self.best.dual = self.problem.risk.unsigned(self._everywhere(A))
+            self.best.dual = self.problem.risk.unsigned(self.directions.everywhere(A))
 
     def _look_for_progress(self):
         gap = self.best_primal - self.best_dual
@@ -348,16 +348,8 @@ class _Descent:
         return scores if self.counted is None else scores[self.counted]
 
     def _combine(self, g) -> Asking:
-        combined = yield Product(self.problem.rows, "combine", self._everywhere(g))
+        combined = yield Product(self.problem.rows, "combine", self.directions.everywhere(g))
         return combined
-
-    def _everywhere(self, values):
-        """Return values of the rows that count, and zero for the others."""
-        if self.counted is None:
-            return values
-        everywhere = np.zeros_like(values, shape=self.problem.rows.n_rows)
-        everywhere[self.counted] = values
-        return everywhere
 
     def _find_slack(self) -> Asking:
         scores = 0.0

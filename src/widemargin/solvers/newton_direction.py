@@ -104,7 +104,7 @@ class Directions:
         None if the monitor says stop, or if numbers are so large that there is none.
         """
         if getattr(self.rows, "weighs_all_rows", False):
-            sums = self.rows.moments(None, self._everywhere(curved.weight), self.center)
+            sums = self.rows.moments(None, self.everywhere(curved.weight), self.center)
         elif curved.plain:
             sums = self._kept_moments(curved.index, delta)
         else:
@@ -173,12 +173,12 @@ class Directions:
             first = first + more[1]
         return second, first
 
-    def _everywhere(self, weight):
-        """Return weights of all rows, (n,): zero for those that do not count."""
+    def everywhere(self, values):
+        """Return values of the rows that count, and zero for the others, (n,)."""
         if self.counted is None:
-            return weight
-        everywhere = np.zeros_like(weight, shape=self.rows.n_rows)
-        everywhere[self.counted] = weight
+            return values
+        everywhere = np.zeros_like(values, shape=self.rows.n_rows)
+        everywhere[self.counted] = values
         return everywhere
 
     def _conjugate_gradients(self, slope, curved, allowed) -> Asking:
@@ -188,7 +188,7 @@ class Directions:
             weight = curved.weight[curved.index]
             rows = rows.take(curved.index if self.counted is None else self.counted[curved.index])
         else:
-            weight = self._everywhere(curved.weight)
+            weight = self.everywhere(curved.weight)
         total = curved.total + self.stiffness
         gradient, first = slope.coef, np.zeros_like(slope.coef)
         if self.stiffness < np.inf:
