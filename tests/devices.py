@@ -54,8 +54,9 @@ class DeviceRows:
 
     multiplications_per_call = 1 << 29
 
-    #: whether coefficients stay on the host, as those of few features do
-    coefs_on_host = False
+    #: whether coefficients stay on the host, as those of few features do, and matrices of them,
+    #: as those of fewer do
+    coefs_on_host = matrices_on_host = False
 
     def __init__(self, X):
         self.rows = as_rows(X)
@@ -63,7 +64,7 @@ class DeviceRows:
         self.dtype = self.rows.dtype
         self.like = device(np.empty(0))
         self.coef_like = None if self.coefs_on_host else self.like
-        self.weighs_all_rows = self.coefs_on_host
+        self.weighs_all_rows = self.matrices_on_host
 
     def _coefs(self, array):
         return array if self.coefs_on_host else device(array)
@@ -81,7 +82,8 @@ class DeviceRows:
     def moments(self, index, weight, center):
         index = np.arange(self.n_rows) if index is None else index.host_array
         lower, first = self.rows.moments(index, weight.host_array, on_host(center))
-        return self._coefs(np.tril(lower) + np.tril(lower, -1).T), self._coefs(first)
+        second = np.tril(lower) + np.tril(lower, -1).T
+        return (second, first) if self.matrices_on_host else (device(second), device(first))
 
     def squared_norms(self):
         return device(self.rows.squared_norms())
@@ -93,10 +95,11 @@ class DeviceRows:
         return True
 
 
-@pytest.fixture(params=["coefs there", "coefs here"])
+@pytest.fixture(params=["all there", "coefs here", "coefs and matrices here"])
 def no_gpu_but_all_else(request, monkeypatch):
     """Have `device="cuda"` put rows on a GPU that there is not."""
-    monkeypatch.setattr(DeviceRows, "coefs_on_host", request.param == "coefs here")
+    monkeypatch.setattr(DeviceRows, "coefs_on_host", "coefs" in request.param)
+    monkeypatch.setattr(DeviceRows, "matrices_on_host", "matrices" in request.param)
     from widemargin.data import devices
 
     host_passes = passes.of
