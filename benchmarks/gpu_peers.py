@@ -231,8 +231,8 @@ def _few_rows():
 def compile_on_gpu() -> None:
     """Fit our models to a few rows on the device."""
     *both, y = map(to_device, _few_rows())
-    for rows, solver in product(both, ("newton", "ocas")):
-        fit(rows, y, "cuda", 60.0, solver=solver)
+    for rows, labels, solver in product(both, (y, y > 0), ("newton", "ocas")):
+        fit(rows, labels, "cuda", 60.0, solver=solver)
 
 
 def compile_kernels() -> None:

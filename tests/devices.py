@@ -21,6 +21,7 @@ KERNELS = (
     "curvature",
     "dual_point",
     "margin_cut",
+    "margin_first_steps",
     "margin_line",
     "margin_sums",
     "smooth_slope",
@@ -34,8 +35,11 @@ def _as_on_gpu(function):
     def run(*arguments):
         arguments = [a.host_array if isinstance(a, DeviceArray) else a for a in arguments]
         result = function(*arguments)
-        if function.__name__ in ("margin_sums", "smooth_slope"):  # sums are the host's
-            return (result[0], device(result[1])) if isinstance(result, tuple) else result
+        if function.__name__ == "margin_sums":  # sums and counts are the host's
+            sums, pieces = result
+            return sums, (pieces[1:] != pieces[:-1]).sum(axis=1)
+        if function.__name__ in ("margin_first_steps", "smooth_slope"):
+            return result
         if isinstance(result, tuple):
             return tuple(device(r) if isinstance(r, np.ndarray) else r for r in result)
         return device(result) if isinstance(result, np.ndarray) else result

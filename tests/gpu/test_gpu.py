@@ -1,5 +1,7 @@
 """On a GPU: `make test-gpu`, where there is one."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -9,6 +11,8 @@ from widemargin import LinearRanker, LinearSVC, LinearSVCCV, certify, load_model
 from widemargin.data import as_rows
 from widemargin.passes import cpu
 from widemargin.passes import gpu as passes
+from widemargin.risk.margin import MarginLine
+from widemargin.solvers.line_search import Penalty, exact
 
 pytestmark = pytest.mark.gpu
 
@@ -117,25 +121,35 @@ def test_passes(n, squared):
     cost, S, D = random.random(n), random.normal(size=n), random.normal(size=n)
     cost[::7] = 0.0
     cap = np.inf if squared else 1.0
-    slack, rate = cpu.margin_line(y, cost, squared, S, D)
-    steps = np.array([0.0, 0.3, 2.0])
     calls = {
         "margin_cut": (y, cost, squared, S),
         "margin_line": (y, cost, squared, S, D),
-        "margin_sums": (slack, rate, squared, steps),
         "smooth_slope": (S, D, cost, 0.5, cap, 0.3),
         "curvature": (S, cost, 0.5, cap),
         "dual_point": (S, y, cost, 0.5, cap),
     }
     for name, arguments in calls.items():
         expected = getattr(cpu, name)(*arguments)
-        there = [
-            cupy.asarray(a) if isinstance(a, np.ndarray) and a is not steps else a
-            for a in arguments
-        ]
+        there = [cupy.asarray(a) if isinstance(a, np.ndarray) else a for a in arguments]
         found = getattr(passes, name)(*there)
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_allclose(host(one), other, rtol=1e-10, atol=1e-10, err_msg=name)
+    slack, rate = cpu.margin_line(y, cost, squared, S, D)
+    for count in (1, 3, 8, 33):
+        steps = np.linspace(0.0, 2.0, count)
+        sums, pieces = cpu.margin_sums(slack, rate, squared, steps)
+        found, changes = passes.margin_sums(
+            cupy.asarray(slack), cupy.asarray(rate), squared, steps
+        )
+        np.testing.assert_allclose(found, sums, rtol=1e-10, atol=1e-10)
+        np.testing.assert_array_equal(changes, (pieces[1:] != pieces[:-1]).sum(axis=1))
+    here = MarginLine(slack, rate, squared)
+    there = MarginLine(cupy.asarray(slack), cupy.asarray(rate), squared)
+    for a, b in itertools.product((0.01 * n, n), (-2.0 * n, -0.1 * n, 0.1 * n)):
+        expected = exact(Penalty(a, b, n), here, guess=0.1)
+        for guess in (1e-3, 0.1, 10.0):
+            found = exact(Penalty(a, b, n), there, guess)
+            np.testing.assert_allclose(found, expected, rtol=1e-9)
     moved, ahead = cupy.asarray(S), cupy.asarray(D)
     passes.advance(moved, ahead, 0.3, 0.1)
     cpu.advance(S, D, 0.3, 0.1)

@@ -109,11 +109,14 @@ def test_the_line_is_the_risk_along_it(kind, seed):
         assert sums.values[j] == pytest.approx(risk.value(S + step * D), abs=1e-12)
         slope = (risk.value(S + (step + h) * D) - risk.value(S + (step - h) * D)) / (2 * h)
         assert sums.slopes[j] == pytest.approx(slope, abs=1e-5)
-    some = np.array([0, 3, 4])
-    part = risk.line(S, D).take(some).evaluate(steps)
-    expected = kind(risk.y[some], risk.cost[some]).value(S[some] + 0.3 * D[some])
-    assert part.values[1] == pytest.approx(expected, abs=1e-12)
-    np.testing.assert_array_equal(part.pieces, sums.pieces[:, some])
+    lossy = risk.y * (S + steps[:, None] * D) <= 1.0
+    some = np.flatnonzero((lossy[0] != lossy[1]) & (risk.cost > 0.0))
+    part = risk.line(S, D).between(sums, 0)
+    if some.size == 0:
+        assert part is None
+    else:
+        expected = kind(risk.y[some], risk.cost[some]).value(S[some] + 0.3 * D[some])
+        assert part.evaluate(steps).values[1] == pytest.approx(expected, abs=1e-12)
 
 
 @given(seed=st.integers(0, 10**6))

@@ -136,16 +136,17 @@ def test_most_rows_are_looked_at_once():
     risk = Hinge(rng.choice([-1, 1], n), np.full(n, 1.0 / n))
     line = risk.line(rng.standard_normal(n), rng.standard_normal(n))
     looked_at = []
-    take, evaluate = type(line).take, type(line).evaluate
+    between, evaluate = type(line).between, type(line).evaluate
 
     class Counting(type(line)):
         def evaluate(self, steps):
             looked_at.append(self.slack.size * len(steps))
             return evaluate(self, steps)
 
-        def take(self, index):
-            part = take(self, index)
-            part.__class__ = Counting
+        def between(self, sums, j):
+            part = between(self, sums, j)
+            if part is not None:
+                part.__class__ = Counting
             return part
 
     line.__class__ = Counting

@@ -29,14 +29,14 @@ _SUM_BITS = 61
 
 
 class GpuRows:
-    """What rows on a GPU share; see data/rows.py for the contract."""
+    """Rows whose products a GPU makes; see data/rows.py for the contract.
+
+    Classes below have `_scores(V)` and `_combine(G, squares)`, for a few columns at a time.
+    """
 
     n_rows: int
     n_features: int
     dtype: np.dtype
-
-    #: multiplications that one call of `moments` may take: about a twentieth of a second
-    multiplications_per_call = 1 << 41
 
     @cached_property
     def like(self):
@@ -54,6 +54,13 @@ class GpuRows:
     def combine(self, G):
         combined = _by_columns(G, self.n_features, lambda g: self._combine(g, squares=False))
         return beside(combined, self.coef_like)
+
+
+class ResidentRows(GpuRows):
+    """Rows that are in the memory of a GPU."""
+
+    #: multiplications that one call of `moments` may take: about a twentieth of a second
+    multiplications_per_call = 1 << 41
 
     def combine_squares(self, g):
         """Return sum_i g_i x_i^2, feature by feature, in float64, (d,)."""
@@ -106,7 +113,7 @@ def _by_columns(V, n_lines, product):
     return out
 
 
-class GpuDenseRows(GpuRows):
+class GpuDenseRows(ResidentRows):
     """A dense (n, d) array on a GPU, C-ordered: float32, float64, or bytes."""
 
     def __init__(self, X):
@@ -158,7 +165,7 @@ class GpuDenseRows(GpuRows):
         return GpuDenseRows(self.array[index])
 
 
-class GpuCsrRows(GpuRows):
+class GpuCsrRows(ResidentRows):
     """Sparse rows on a GPU: float32 or float64 values, 32-bit columns, 64-bit row pointers.
 
     Parameters
@@ -206,7 +213,7 @@ class GpuCsrRows(GpuRows):
     def _combine(self, G, squares):
         if self._columns is not None:
             return self._columns.product(G, squares)
-        return _fixed_point(self._add, self._largest ** (2 if squares else 1), G, self, squares)
+        return fixed_point(self._add, self._largest, G, self, squares)
 
     def _add(self, G, squares, scale, out):
         """out (d, k), integers, receive scale X^T G."""
@@ -242,9 +249,9 @@ class GpuCsrRows(GpuRows):
         return GpuCsrRows(values, places, starts, self.n_features)
 
 
-def _fixed_point(add, largest, G, rows, squares):
+def fixed_point(add, largest, G, rows, squares):
     """Return X^T G by integers, (d, k); `add` adds it, times a scale, to an array of them."""
-    bound = largest * float(cupy.abs(G).sum(axis=0).max())
+    bound = largest ** (2 if squares else 1) * float(cupy.abs(G).sum(axis=0).max())
     out = cupy.zeros((rows.n_features, G.shape[1]), dtype=np.uint64)
     if bound == 0.0:
         return out.astype(np.float64)

@@ -11,8 +11,7 @@ import cupy
 import numpy as np
 import scipy.sparse
 
-from widemargin.arrays import beside
-from widemargin.data.gpu import GpuCsrRows, GpuDenseRows, GpuRows, _by_columns, _fixed_point
+from widemargin.data.gpu import GpuCsrRows, GpuDenseRows, GpuRows, fixed_point
 
 # Blocks on the device at a time: one is worked on, one is copied.
 _BUFFERS = 2
@@ -23,8 +22,8 @@ class _Block(NamedTuple):
     end: int
 
 
-class StreamedRows:
-    """Rows that stay in the host's memory; see data/rows.py for the contract.
+class StreamedRows(GpuRows):
+    """Rows that stay in the host's memory.
 
     Parameters
     ----------
@@ -44,19 +43,6 @@ class StreamedRows:
         self.blocks_of_rows = _cut(X, device_bytes // _BUFFERS)
         self._copies = cupy.cuda.Stream(non_blocking=True)
 
-    @cached_property
-    def like(self):
-        """An array where products are."""
-        return cupy.empty(0)
-
-    coef_like = GpuRows.coef_like
-
-    def scores(self, W):
-        return _by_columns(cupy.asarray(W), self.n_rows, self._scores)
-
-    def combine(self, G):
-        return beside(_by_columns(G, self.n_features, self._combine), self.coef_like)
-
     def take(self, index):
         from widemargin.data.devices import to_gpu
 
@@ -71,12 +57,12 @@ class StreamedRows:
             out[block.begin : block.end] = rows._scores(V)
         return out
 
-    def _combine(self, G):
+    def _combine(self, G, squares):
         if self.sparse:
-            return _fixed_point(self._add, self._largest, G, self, squares=False)
+            return fixed_point(self._add, self._largest, G, self, squares)
         total = cupy.zeros((self.n_features, G.shape[1]))
         for block, rows in self._on_device():
-            total += rows._combine(G[block.begin : block.end], squares=False)
+            total += rows._combine(G[block.begin : block.end], squares)
         return total
 
     def _add(self, G, squares, scale, out):

@@ -16,6 +16,11 @@ THREADS = 256
 # Blocks of a kernel that sums over rows: each leaves one partial sum.
 _BLOCKS = 264
 
+#: steps along a line that a block looks at in one pass over its rows; and how many `narrow` takes
+STEPS, NARROW_STEPS = 8, 32
+# Partial sums of more bytes are added up before they come to the host.
+_FEW_BYTES = 1 << 15
+
 _SOURCE = r"""
 typedef long long integer;
 
@@ -74,19 +79,56 @@ extern "C" __global__ void margin_line(const signed char* y, const double* cost,
     }
 }
 
+// A block takes STEPS of the steps; four sums for each: value, slope, curvature, and how many rows
+// are on another piece at the next step.
 extern "C" __global__ void margin_sums(const double* slack, const double* rate, bool squared,
-                                       const double* steps, unsigned char* pieces, integer n,
+                                       const double* steps, int n_steps, integer n,
                                        double* partial) {
-    const double step = steps[blockIdx.y];
-    double sums[3] = {0.0, 0.0, 0.0};
+    double step[STEPS + 1], sums[4 * STEPS];
+    #pragma unroll
+    for (int s = 0; s <= STEPS; ++s)
+        step[s] = steps[min((int)blockIdx.y * STEPS + s, n_steps - 1)];
+    #pragma unroll
+    for (int k = 0; k < 4 * STEPS; ++k) sums[k] = 0.0;
     FOR_EACH_ROW(i, n) {
-        const double r = rate[i], z = slack[i] + step * r, on = 0.5 + copysign(0.5, z);
-        sums[0] += squared ? on * z * z : on * z;
-        sums[1] += squared ? 2.0 * on * z * r : on * r;
-        sums[2] += squared ? 2.0 * on * r * r : 0.0;
-        pieces[blockIdx.y * n + i] = (unsigned char)on;
+        const double r = rate[i];
+        double z = slack[i] + step[0] * r, on = 0.5 + copysign(0.5, z);
+        #pragma unroll
+        for (int s = 0; s < STEPS; ++s) {
+            sums[4 * s] += squared ? on * z * z : on * z;
+            sums[4 * s + 1] += squared ? 2.0 * on * z * r : on * r;
+            sums[4 * s + 2] += squared ? 2.0 * on * r * r : 0.0;
+            const double before = on;
+            z = slack[i] + step[s + 1] * r;
+            on = 0.5 + copysign(0.5, z);
+            sums[4 * s + 3] += before != on;
+        }
     }
-    leave(sums, partial + (integer)blockIdx.y * gridDim.x * 3);
+    leave(sums, partial + (integer)blockIdx.y * gridDim.x * 4 * STEPS);
+}
+
+// One block of 8 warps. Of 32 steps, the first of them 0, for which margin_sums left partial sums:
+// finds the two between which  1/2 a step^2 + b step + losses  stops falling, and puts 0 and 31
+// steps from one to the other in their place.
+extern "C" __global__ void narrow(const double* partial, int blocks, double a, double b,
+                                  double* steps) {
+    __shared__ double of_warp[8][32];
+    const int s = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    double slope = 0.0;
+    for (int j = warp; j < blocks; j += 8)
+        slope += partial[((s / STEPS) * blocks + j) * 4 * STEPS + 4 * (s % STEPS) + 1];
+    of_warp[warp][s] = slope;
+    __syncthreads();
+    if (warp > 0) return;
+    const double step = steps[s];
+    slope = b + a * step;
+    for (int w = 0; w < 8; ++w) slope += of_warp[w][s];
+    const unsigned rising = __ballot_sync(0xffffffffu, s > 0 && slope >= 0.0);
+    const int high = rising ? __ffs(rising) - 1 : 31;
+    const double last = __shfl_sync(0xffffffffu, step, 31);
+    const double left = rising ? __shfl_sync(0xffffffffu, step, high - 1) : last;
+    const double right = rising ? __shfl_sync(0xffffffffu, step, high) : 4.0 * last;
+    steps[s] = s == 0 ? 0.0 : s == 31 ? right : left + (right - left) * ((s - 1) / 30.0);
 }
 
 extern "C" __global__ void advance(double* S, double* D, double step, double beyond, integer n) {
@@ -359,7 +401,9 @@ TILE = 64
 @cache
 def _module(device: int, template: str | None = None):
     names = None if template is None else (template,)
-    return cupy.RawModule(code=_SOURCE, options=("--std=c++14",), name_expressions=names)
+    return cupy.RawModule(
+        code=_SOURCE, options=("--std=c++14", f"-DSTEPS={STEPS}"), name_expressions=names
+    )
 
 
 @cache
@@ -373,8 +417,8 @@ def launch(name: str, work: int, arguments: tuple, blocks_y: int = 1, threads: i
     _function(cupy.cuda.Device().id, name)((blocks, blocks_y), (threads,), arguments)
 
 
-def sums(name: str, n: int, count: int, arguments: tuple, rounds: int = 1):
-    """Start a kernel that leaves partial sums; return `count` sums for each round, on the host.
+def partial_sums(name: str, n: int, count: int, arguments: tuple, rounds: int = 1):
+    """Start a kernel that leaves partial sums; return these, (rounds, blocks, count).
 
     `arguments` lack n and where to leave partial sums: the kernels take these last.
     """
@@ -382,6 +426,14 @@ def sums(name: str, n: int, count: int, arguments: tuple, rounds: int = 1):
     partial = cupy.empty((rounds, blocks, count))
     function = _function(cupy.cuda.Device().id, name)
     function((blocks, rounds), (THREADS,), (*arguments, n, partial))
+    return partial
+
+
+def sums(name: str, n: int, count: int, arguments: tuple, rounds: int = 1):
+    """As `partial_sums`, but return the sums, on the host, (rounds, count)."""
+    partial = partial_sums(name, n, count, arguments, rounds)
+    if partial.nbytes > _FEW_BYTES:
+        return partial.sum(axis=1).get()
     return partial.get().sum(axis=1)
 
 

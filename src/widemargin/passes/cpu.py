@@ -9,11 +9,14 @@ from widemargin.kernels import risk as kernels
 from widemargin.passes.sweeps import pair_sums
 
 __all__ = [
+    "FIRST_STEPS",
     "ROWS_PER_ROUND",
     "advance",
+    "changed",
     "curvature",
     "dual_point",
     "margin_cut",
+    "margin_first_steps",
     "margin_line",
     "margin_sums",
     "multiclass_cut",
@@ -26,6 +29,8 @@ __all__ = [
 
 #: rows times steps that a round of a line search may evaluate, as a share of all rows
 ROWS_PER_ROUND = 0.25
+#: steps at which a line search looks first, as shares of the step that it expects
+FIRST_STEPS = np.array([0.0, 0.5, 2.0])
 
 
 def margin_cut(y, cost, squared, S):
@@ -54,10 +59,19 @@ def margin_line(y, cost, squared, S, D):
     return slack, rate
 
 
+def margin_first_steps(slack, rate, squared, a, b, guess):
+    """Return where to look first for the lowest  1/2 a step^2 + b step + losses:  steps from 0 on.
+
+    About `guess` is expected. On a GPU, most of them are very near.
+    """
+    return guess * FIRST_STEPS
+
+
 def margin_sums(slack, rate, squared, steps):
     """Return value, slope and curvature of `margin_line` at p steps, (p, 3), and rows' pieces.
 
-    Pieces are (p, n): whether a row has a loss.
+    Pieces are (p, n): whether a row has a loss. On a GPU they are (p - 1,): how many rows have one
+    at either this step or the next.
     """
     pieces = np.empty((steps.size, slack.size), dtype=np.uint8)
 
@@ -69,6 +83,15 @@ def margin_sums(slack, rate, squared, steps):
 
     shares = threads.shares(slack.size, 2 * slack.size * steps.size)
     return np.sum(threads.run(share, shares), axis=0), pieces
+
+
+def changed(pieces, j):
+    """Return the rows on other pieces at step j + 1 than at step j, (m,); None if there are none.
+
+    On a GPU others may be among them.
+    """
+    rows = np.flatnonzero(pieces[j] != pieces[j + 1])
+    return rows if rows.size else None
 
 
 def multiclass_cut(y, cost, S):

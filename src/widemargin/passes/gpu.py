@@ -5,16 +5,23 @@ to the host where they sum up. The others are array expressions, which run on an
 answer to NumPy's functions.
 """
 
+import math
+
 import numpy as np
 
+from widemargin.arrays import on_host
+from widemargin.passes.cpu import FIRST_STEPS
 from widemargin.passes.pairs import pair_sums
 
 __all__ = [
+    "FIRST_STEPS",
     "ROWS_PER_ROUND",
     "advance",
+    "changed",
     "curvature",
     "dual_point",
     "margin_cut",
+    "margin_first_steps",
     "margin_line",
     "margin_sums",
     "multiclass_cut",
@@ -27,7 +34,7 @@ __all__ = [
 
 #: rows times steps that a round of a line search may evaluate, as a share of all rows: what takes
 #: time is to wait for its end
-ROWS_PER_ROUND = 8.0
+ROWS_PER_ROUND = 32.0
 
 
 def _cuda():
@@ -50,11 +57,37 @@ def margin_line(y, cost, squared, S, D):
     return slack, rate
 
 
+def margin_first_steps(slack, rate, squared, a, b, guess):
+    cuda, n = _cuda(), slack.size
+    steps = np.linspace(0.0, 2.0 * guess, cuda.NARROW_STEPS)
+    steps, arguments = _margin_sums_of(slack, rate, squared, steps)
+    # Without a wait in between, until about one row is left in doubt.
+    for _ in range(1 + int(math.log(n, cuda.NARROW_STEPS - 2))):
+        partial = cuda.partial_sums(*arguments)
+        blocks = np.int32(partial.shape[1])
+        cuda.launch("narrow", cuda.THREADS, (partial, blocks, float(a), float(b), steps))
+    return np.unique(on_host(steps))
+
+
 def margin_sums(slack, rate, squared, steps):
-    pieces = np.empty_like(slack, shape=(steps.size, slack.size), dtype=np.uint8)
-    steps = np.asarray(steps, like=slack)
-    arguments = (slack, rate, squared, steps, pieces)
-    return _cuda().sums("margin_sums", slack.size, 3, arguments, rounds=steps.size), pieces
+    _, arguments = _margin_sums_of(slack, rate, squared, steps)
+    sums = _cuda().sums(*arguments).reshape(-1, 4)[: steps.size]
+    return sums[:, :3], sums[:-1, 3]
+
+
+def _margin_sums_of(slack, rate, squared, steps):
+    """Return the steps on the GPU, and how to call the kernel that takes sums there."""
+    there, per_block = np.asarray(steps, like=slack), _cuda().STEPS
+    arguments = (slack, rate, squared, there, np.int32(steps.size))
+    rounds = -(-steps.size // per_block)
+    return there, ("margin_sums", slack.size, 4 * per_block, arguments, rounds)
+
+
+def changed(pieces, j):
+    if pieces.ndim == 1:  # how many rows change, of which there is no list: all of them, or none
+        return slice(None) if pieces[j] else None
+    rows = np.flatnonzero(pieces[j] != pieces[j + 1])
+    return rows if rows.size else None
 
 
 def advance(S, D, step, beyond):
@@ -109,11 +142,11 @@ def multiclass_sums(y, cost, S, D, steps):
     rows = np.arange(y.size, like=y)
     for step in steps.tolist():
         own, highest, worst = _own_and_worst(y, S + step * D)
-        value = float((cost * (highest - own)).sum())
-        slope = float((cost * (D[rows, worst] - D[rows, y])).sum())
-        sums.append((value, slope, 0.0))
+        sums.append((cost * (highest - own)).sum())
+        sums.append((cost * (D[rows, worst] - D[rows, y])).sum())
         pieces.append(np.where(cost > 0.0, worst, y))
-    return np.array(sums), np.stack(pieces)
+    values_and_slopes = on_host(np.stack(sums)).reshape(-1, 2)  # one wait for all of them
+    return np.pad(values_and_slopes, ((0, 0), (0, 1))), np.stack(pieces)
 
 
 def multiclass_mix(y, cost, weight, worst, A):

@@ -1,6 +1,7 @@
 """What every risk can do: values, cuts, lines, and its dual. None ever sees the rows."""
 
 from abc import ABC, abstractmethod
+from types import ModuleType
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -17,7 +18,7 @@ class Cut(NamedTuple):
 
 
 class LineSums(NamedTuple):
-    """The risk at p steps along a line, and which piece of its loss each row is on.
+    """The risk at p steps along a line, and on which pieces of their losses rows are.
 
     A risk that is no sum over rows has no pieces, (p, 0), and no curvature.
     """
@@ -25,7 +26,7 @@ class LineSums(NamedTuple):
     values: np.ndarray  # (p,)
     slopes: np.ndarray  # (p,) one subgradient each
     curvatures: np.ndarray  # (p,) second derivative of the pieces
-    pieces: np.ndarray  # (p, n) small integers; equal at two steps: equal between them
+    pieces: np.ndarray  # what `passes` remember of them; equal at two steps: equal between them
 
 
 class Line(Protocol):
@@ -36,10 +37,30 @@ class Line(Protocol):
 
 
 class RowLine(Line, Protocol):
-    """The risk along a line, as a sum over rows of piecewise smooth convex functions."""
+    """The risk along a line, as a sum over rows of piecewise smooth convex functions.
 
-    def take(self, index) -> "RowLine":
-        """Return the part of the sum that the rows `index` make."""
+    Attributes
+    ----------
+    size : int
+        How many rows.
+    passes : module
+        The passes that work where their numbers are.
+    """
+
+    size: int
+    passes: ModuleType
+
+    def first_steps(self, a: float, b: float, guess: float) -> np.ndarray:
+        """Return steps from 0 on: where to look first for the lowest  1/2 a t^2 + b t + this(t).
+
+        About `guess` is expected.
+        """
+
+    def between(self, sums: LineSums, j) -> "RowLine | None":
+        """Return the part of the sum made by rows on other pieces at step j + 1 than at step j.
+
+        None if there are none; others may take part.
+        """
 
 
 class Risk(ABC):

@@ -205,16 +205,21 @@ class MarginLine:
 
     def __init__(self, slack, rate, squared):
         self.slack, self.rate, self.squared = slack, rate, squared
+        self.size, self.passes = slack.size, passes.of(slack)
 
     def evaluate(self, steps):
         steps = np.asarray(steps, dtype=np.float64)
-        sums, pieces = passes.of(self.slack).margin_sums(
-            self.slack, self.rate, self.squared, steps
-        )
+        sums, pieces = self.passes.margin_sums(self.slack, self.rate, self.squared, steps)
         return LineSums(*sums.T, pieces)
 
-    def take(self, index):
-        return MarginLine(self.slack[index], self.rate[index], self.squared)
+    def first_steps(self, a, b, guess):
+        return self.passes.margin_first_steps(self.slack, self.rate, self.squared, a, b, guess)
+
+    def between(self, sums, j):
+        rows = self.passes.changed(sums.pieces, j)
+        if rows is None:
+            return None
+        return MarginLine(self.slack[rows], self.rate[rows], self.squared)
 
 
 def _balanced(A):

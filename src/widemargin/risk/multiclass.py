@@ -117,14 +117,21 @@ class MulticlassLine:
 
     def __init__(self, y, cost, S, D):
         self.y, self.cost, self.S, self.D = y, cost, S, D
+        self.size, self.passes = y.size, passes.of(S)
 
     def evaluate(self, steps):
         steps = np.asarray(steps, dtype=np.float64)
-        sums, pieces = passes.of(self.S).multiclass_sums(self.y, self.cost, self.S, self.D, steps)
+        sums, pieces = self.passes.multiclass_sums(self.y, self.cost, self.S, self.D, steps)
         return LineSums(*sums.T, pieces)
 
-    def take(self, index):
-        return MulticlassLine(self.y[index], self.cost[index], self.S[index], self.D[index])
+    def first_steps(self, a, b, guess):
+        return guess * self.passes.FIRST_STEPS
+
+    def between(self, sums, j):
+        rows = self.passes.changed(sums.pieces, j)
+        if rows is None:
+            return None
+        return MulticlassLine(self.y[rows], self.cost[rows], self.S[rows], self.D[rows])
 
 
 def _balancing_factors(flow):

@@ -78,9 +78,8 @@ def choose(rows, risk: MarginRisk | CrammerSinger) -> str:
     if isinstance(risk, CrammerSinger):
         return "ocas" if on_disk or on_gpu else "acf"
     if on_gpu:
-        # Where features are more than rows, conjugate gradients take many steps.
-        few = rows.n_features <= max(_SOME_FEATURES, rows.n_rows)
-        return "newton" if few or risk.squared else "ocas"
+        # With more features Newton's method would need conjugate gradients, of many steps.
+        return "newton" if rows.n_features <= _SOME_FEATURES or risk.squared else "ocas"
     if on_disk:
         return "stream"
     return pick(facts(rows, risk))

@@ -97,18 +97,21 @@ class Oracle:
 
         In place: the center moves, and the target becomes the point of the plane.
         """
+        with self.monitor.phase("line search"):
+            # Before the scores: a GPU need not have made them yet when these sums are here.
+            ahead = target.vector - center.vector
+            penalty = Penalty(float(ahead @ ahead), float(center.vector @ ahead), center.penalty)
         self._add_scores(target)
         with self.monitor.phase("line search"):
-            ahead = target.vector - center.vector
             change = target.scores
             change -= center.scores
-            if float(ahead @ ahead) <= _ROUNDING**2 * 2.0 * center.penalty:
+            if penalty.a <= _ROUNDING**2 * 2.0 * penalty.c:
                 # A direction made of rounding would be followed very far; a free intercept may
                 # move.
                 ahead[:] = 0.0
+                penalty = Penalty(0.0, 0.0, penalty.c)
                 moved = target.free - center.free if center.free.size else 0.0
                 change[...] = beside(moved, change)
-            penalty = Penalty(float(ahead @ ahead), float(center.vector @ ahead), center.penalty)
             line = self.problem.risk.line(center.scores, change)
             step, value = search(penalty, line)
             if step == 0.0 and instead_of_zero > 0.0:
