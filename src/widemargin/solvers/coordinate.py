@@ -28,23 +28,13 @@ taken less their mean, without touching them, since their pull on one another th
 part is what makes coordinate descent on such data crawl.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from widemargin.certificate import Certificate, dual_value, primal_value
-from widemargin.monitor import Monitor
-from widemargin.problem import Intercept, Problem, State
+from widemargin.certificate import dual_value, primal_value
+from widemargin.problem import Intercept
+from widemargin.solvers.descent import Descent, DescentSolver
 from widemargin.solvers.schedule import SCHEDULES
 
-# A gap check costs about one pass over all rows. It is made when the gap seen in passing
-# promises that it will succeed; in any case after this many passes, and after so many that
-# they have grown by this share since the last check.
-_PASSES_BETWEEN_CHECKS = 20.0
-_SHARE_BETWEEN_CHECKS = 0.25
-
-# Below this tolerance w is kept in double precision from the start.
-_SINGLE_PRECISION_TOL = 1e-5
 # B^2 of a free intercept, over the mean |x_i|^2 plus one over the mean cost. Larger makes the
 # rows pull on one another through B, which slows every step; smaller makes b move slowly.
 # From 0.003 to 0.1 the passes needed hardly differ from those without an intercept; at 1
@@ -54,38 +44,13 @@ _CONSTANT_FEATURE = 0.03
 _FEW_IN_COMMON = 0.05
 # Rows are taken less their mean if its square is more than this share of their mean square.
 _COMMON_PART = 0.1
-# Single precision is given up once it blurs the dual value by this share of the gap allowed.
-_BLUR_ALLOWED = 0.05
 
 
-@dataclass(frozen=True)
-class CoordinateDescent:
-    """Solver for margin risks over rows in memory.
-
-    Parameters
-    ----------
-    schedule : {"dcd", "acf"}
-    seed : int
-        Of the order in which rows are visited.
-    """
-
-    schedule: str = "acf"
-    seed: int = 0
-
-    def solve(self, problem: Problem, state: State, monitor: Monitor) -> State:
-        """Improve `state` until `monitor` says stop; return the best points certified."""
-        if not hasattr(problem.rows, "arrays"):
-            raise TypeError(
-                f"solver {self.schedule!r} needs rows in memory, not {type(problem.rows).__name__}"
-            )
-        return _Descent(problem, state, monitor, self.schedule, self.seed).run()
-
-
-class _Descent:
-    """One run: the arrays that kernels work on, and the best points seen."""
+class _Descent(Descent):
+    """One run: the arrays that kernels work on."""
 
     def __init__(self, problem, state, monitor, schedule, seed):
-        self.problem, self.monitor = problem, monitor
+        super().__init__(problem, state, monitor)
         rows, risk = problem.rows, problem.risk
         counted = np.flatnonzero(risk.cost > 0.0).astype(np.uint32)
         self.n_counted = max(1, counted.size)
@@ -100,26 +65,12 @@ class _Descent:
         elif problem.intercept is Intercept.FREE:
             self.offset[0] = state.offset
             self._free_intercept(counted)
-        # Single precision halves what random access to w costs, and the exact w is put in
-        # its place at every check.
-        single = (
-            rows.dtype == np.float32
-            and monitor.tol >= _SINGLE_PRECISION_TOL
-            and self.lean.size == 0
-        )
+        single = self._single_will_do and self.lean.size == 0
         self.w = np.zeros(rows.n_features, dtype=np.float32 if single else np.float64)
-        # Each row's share of the gap when last visited: their sum is the gap, a little out of
-        # date. At alpha = 0 it is the cost.
-        self.seen_gap = risk.cost.copy()
-        self.best = State(state.coef, state.offset, state.dual)
-        self.best_primal, self.best_dual = np.inf, -np.inf
         if self.alpha.any():  # a warm start
             self.w[:] = rows.combine(self.alpha * risk.y)
             self.offset[1] = float(self.alpha @ risk.y)
             self.best_primal = primal_value(problem, state.coef, state.offset)
-        # What the gap was expected to be, and how far from it the last check was.
-        self.predicted = np.inf
-        self.optimism = 1.0
 
     def _free_intercept(self, counted):
         """Set B, and where rows have a large part in common, take their mean away."""
@@ -133,16 +84,6 @@ class _Descent:
             spread -= common
         self.constant = _CONSTANT_FEATURE * (spread + self.n_counted / float(cost.sum()))
         self.offset[2] += self.constant
-
-    def run(self):
-        monitor = self.monitor
-        self._check()
-        while monitor.status == "running":
-            with monitor.phase("passes"):
-                visits = self._pass()
-            if visits == 0 or monitor.must_stop() or self._worth_checking():
-                self._check()
-        return self.best
 
     def _pass(self):
         risk = self.problem.risk
@@ -167,22 +108,7 @@ class _Descent:
             self.offset[0] += self.constant * self.offset[1]
         return visits
 
-    def _worth_checking(self):
-        """Tell, at the price of a sum over rows, whether a check would succeed."""
-        now = self.monitor.iteration
-        since = now - self.checked_at
-        if since >= max(_PASSES_BETWEEN_CHECKS, _SHARE_BETWEEN_CHECKS * now):
-            return True
-        # Seen just before each row was mended: the gap itself is 0.6 to 1.0 of the sum.
-        self.predicted = self.optimism * float(self.seen_gap.sum())
-        if since < min(1.0, 0.1 * now) or self.predicted > self.monitor.tol * self.likely_primal:
-            return False
-        # Likely values may be far too high still, and better ones cost a sum over features.
-        self.likely_primal = self._dual_estimate() + self.predicted
-        return self.predicted <= self.monitor.tol * self.likely_primal
-
     def _dual_estimate(self):
-        """Return the dual value at the current point, up to rounding and imbalance."""
         w = self._coefficients()
         penalty = 0.5 * float(w @ w)
         if self.problem.intercept is Intercept.PENALIZED:
@@ -197,15 +123,17 @@ class _Descent:
         return w
 
     def _check(self):
-        """Certify the current point, put the exact w in place, remember the best."""
-        problem, monitor = self.problem, self.monitor
-        with monitor.phase("checks"):
+        problem = self.problem
+        with self.monitor.phase("checks"):
             w = self._coefficients()
             scores = problem.rows.scores(w) if w.any() else np.zeros(problem.rows.n_rows)
             offset = self._best_offset(scores)
             primal = primal_value(problem, w, offset, scores)
             if self.w.dtype == np.float32:
-                self._give_up_single_precision_if_blurred(w, scores, primal)
+                # (alpha y).(X w), in place of w.w
+                product = float((self.alpha * problem.risk.y) @ scores)
+                if self._is_blurred(float(w @ w), product, primal):
+                    self.w = self.w.astype(np.float64)
             if problem.intercept is Intercept.FREE:
                 _balance(self.alpha, scores + offset, problem.risk)
             dual, coef = dual_value(problem, self.alpha)
@@ -214,35 +142,14 @@ class _Descent:
                 self.offset[0] = offset
                 if self.mean is not None:
                     self.offset[0] += float((w - coef) @ self.mean)
-            if primal < self.best_primal:
-                self.best_primal = primal
-                self.best.coef, self.best.offset = w, offset
-            if dual > self.best_dual:
-                self.best_dual = dual
-                self.best.dual = self.alpha.copy()
+            self._remember(w, offset, primal, self.alpha.copy(), dual)
             self._resume_from(coef, scores)
-        monitor.check(
-            Certificate(self.best_primal, self.best_dual), self.best, self.schedule.last_count
-        )
-        if np.isfinite(self.predicted) and self.predicted > 0.0:
-            found = self.best_primal - self.best_dual
-            self.optimism = float(np.clip(self.optimism * found / self.predicted, 1.0, 20.0))
-        self.likely_primal = self.best_primal
-        self.checked_at = monitor.iteration
+        self._report()
 
     def _best_offset(self, scores):
         if self.problem.intercept is Intercept.FREE:
             return self.problem.risk.best_offset(scores)
         return float(self.offset[1] * self.constant)
-
-    def _give_up_single_precision_if_blurred(self, w, scores, primal):
-        """Go on in double precision if the w tracked differs too much from that of alpha.
-
-        (alpha y).(X w) is w.w but for that difference, and blurs the dual value as much.
-        """
-        blur = abs(float(w @ w) - float((self.alpha * self.problem.risk.y) @ scores))
-        if blur > _BLUR_ALLOWED * self.monitor.tol * min(primal, self.best_primal):
-            self.w = self.w.astype(np.float64)
 
     def _resume_from(self, coef, scores):
         """Put the exact numbers of a check in place of those tracked in passing."""
@@ -252,6 +159,12 @@ class _Descent:
         offset = self.offset[0] + self.constant * self.offset[1]
         self.seen_gap[:] = risk.gap_shares(scores + offset, self.alpha)
         self.schedule.activate(self.seen_gap > 0.0)
+
+
+class CoordinateDescent(DescentSolver):
+    """Solver for margin risks over rows in memory."""
+
+    descent = _Descent
 
 
 def _block(rows):

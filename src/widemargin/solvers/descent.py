@@ -1,0 +1,145 @@
+"""What both methods of dual coordinate descent share: when to check, and what to remember.
+
+Passes change dual variables and track w; a check certifies where they have led to, and puts exact
+numbers in place of those tracked.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from widemargin.certificate import Certificate
+from widemargin.monitor import Monitor
+from widemargin.problem import Problem, State
+
+# A gap check costs about one pass over all rows. It is made when the gap seen in passing
+# promises that it will succeed; in any case after this many passes, and after so many that
+# they have grown by this share since the last check.
+_PASSES_BETWEEN_CHECKS = 20.0
+_SHARE_BETWEEN_CHECKS = 0.25
+
+# Below this tolerance w is kept in double precision from the start.
+_SINGLE_PRECISION_TOL = 1e-5
+# Single precision is given up once it blurs the dual value by this share of the gap allowed.
+_BLUR_ALLOWED = 0.05
+
+
+@dataclass(frozen=True)
+class DescentSolver:
+    """Solver over rows in memory.
+
+    Parameters
+    ----------
+    schedule : {"dcd", "acf"}
+    seed : int
+        Of the order in which rows are visited.
+    """
+
+    schedule: str = "acf"
+    seed: int = 0
+
+    #: (problem, state, monitor, schedule, seed) -> what one run of it is
+    descent: ClassVar[Callable[..., "Descent"]]
+
+    def solve(self, problem: Problem, state: State, monitor: Monitor) -> State:
+        """Improve `state` until `monitor` says stop; return the best points certified."""
+        if not hasattr(problem.rows, "arrays"):
+            raise TypeError(
+                f"solver {self.schedule!r} needs rows in memory, not {type(problem.rows).__name__}"
+            )
+        return self.descent(problem, state, monitor, self.schedule, self.seed).run()
+
+
+class Descent(ABC):
+    """One run: the best points seen, and what is expected of the next check.
+
+    Classes below have a schedule, and `n_counted` rows of positive cost.
+    """
+
+    def __init__(self, problem, state, monitor):
+        self.problem, self.monitor = problem, monitor
+        # Each row's share of the gap when last visited: their sum is the gap, a little out of
+        # date. At alpha = 0 it is the cost.
+        self.seen_gap = np.array(problem.risk.cost)
+        self.best = State(state.coef, state.offset, state.dual)
+        self.best_primal, self.best_dual = np.inf, -np.inf
+        # What the gap was expected to be, and how far from it the last check was.
+        self.predicted = np.inf
+        self.optimism = 1.0
+
+    @abstractmethod
+    def _pass(self) -> int:
+        """Visit the rows that the schedule names; return how many were visited."""
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Certify the current point, put exact numbers in place, remember the best."""
+
+    @abstractmethod
+    def _dual_estimate(self) -> float:
+        """Return the dual value at the current point, up to rounding and imbalance."""
+
+    def _first_check(self):
+        self._check()
+
+    def run(self) -> State:
+        monitor = self.monitor
+        self._first_check()
+        while monitor.status == "running":
+            with monitor.phase("passes"):
+                visits = self._pass()
+            if visits == 0 or monitor.must_stop() or self._worth_checking():
+                self._check()
+        return self.best
+
+    def _worth_checking(self):
+        """Tell, at the price of a sum over rows, whether a check would succeed."""
+        now = self.monitor.iteration
+        since = now - self.checked_at
+        if since >= max(_PASSES_BETWEEN_CHECKS, _SHARE_BETWEEN_CHECKS * now):
+            return True
+        # Seen just before each row was mended: the gap itself is 0.6 to 1.0 of the sum.
+        self.predicted = self.optimism * float(self.seen_gap.sum())
+        if since < min(1.0, 0.1 * now) or self.predicted > self.monitor.tol * self.likely_primal:
+            return False
+        # Likely values may be far too high still, and better ones cost a sum over features.
+        self.likely_primal = self._dual_estimate() + self.predicted
+        return self.predicted <= self.monitor.tol * self.likely_primal
+
+    def _remember(self, coef, offset, primal, alpha, dual):
+        if primal < self.best_primal:
+            self.best_primal = primal
+            self.best.coef, self.best.offset = coef, offset
+        if dual > self.best_dual:
+            self.best_dual = dual
+            self.best.dual = alpha
+
+    def _report(self):
+        """Tell the monitor of the best points, and learn how well the gap was foreseen."""
+        self.monitor.check(
+            Certificate(self.best_primal, self.best_dual), self.best, self.schedule.last_count
+        )
+        if np.isfinite(self.predicted) and self.predicted > 0.0:
+            found = self.best_primal - self.best_dual
+            self.optimism = float(np.clip(self.optimism * found / self.predicted, 1.0, 20.0))
+        self.likely_primal = self.best_primal
+        self.checked_at = self.monitor.iteration
+
+    @property
+    def _single_will_do(self):
+        """Whether w may be single: that halves what random access to it costs, and the exact w
+        is put in its place at every check."""
+        single = self.problem.rows.dtype == np.float32
+        return single and self.monitor.tol >= _SINGLE_PRECISION_TOL
+
+    def _is_blurred(self, w_w, w_scores, primal):
+        """Return whether the w tracked differs too much from that of alpha.
+
+        `w_scores`, the dual variables times the scores of w, is w.w but for that difference, and
+        blurs the dual value as much.
+        """
+        allowed = _BLUR_ALLOWED * self.monitor.tol * min(primal, self.best_primal)
+        return abs(w_w - w_scores) > allowed
