@@ -126,6 +126,7 @@ def test_passes(n, squared):
         "margin_line": (y, cost, squared, S, D),
         "smooth_slope": (S, D, cost, 0.5, cap, 0.3),
         "curvature": (S, cost, 0.5, cap),
+        "mean_curvature": (S, cost, 0.5, cap, np.abs(D)),
         "dual_point": (S, y, cost, 0.5, cap),
     }
     for name, arguments in calls.items():
@@ -174,8 +175,24 @@ def test_several_classes():
 
 
 def test_a_matrix_that_is_not_definite():
-    assert passes.solve_definite(-cupy.eye(3), cupy.ones(3)) is None
-    np.testing.assert_allclose(passes.solve_definite(2 * cupy.eye(3), cupy.ones(3)).get(), 0.5)
+    assert passes.solve_definite(-cupy.eye(3), cupy.ones(3))() is None
+    np.testing.assert_allclose(passes.solve_definite(2 * cupy.eye(3), cupy.ones(3))().get(), 0.5)
+    random = np.random.default_rng(0)
+    for d, scale in ((50, 1e-3), (300, 1.0), (784, 1e6)):
+        rows = random.normal(size=(d // 2, d))
+        nearly = cupy.asarray(scale * rows.T @ rows + np.eye(d))
+        right = cupy.asarray(random.normal(size=d))
+        image = nearly @ passes.solve_definite(nearly, right)()
+        np.testing.assert_allclose(image.get(), right.get(), atol=1e-5)
+        nearly[d // 2, d // 2] -= 2.0 * nearly[d // 2, d // 2]
+        assert passes.solve_definite(nearly, right)() is None
+
+
+def test_places():
+    weight = np.random.default_rng(0).random(100_001)
+    weight[weight < 0.9] = 0.0
+    found = passes.places(cupy.asarray(weight), np.count_nonzero(weight))
+    np.testing.assert_array_equal(found.get(), np.flatnonzero(weight))
 
 
 @pytest.mark.parametrize("layout", ["dense", "csr"])

@@ -22,8 +22,9 @@ _MOMENTS_PIECE = 1 << 30
 # Up to so many features, coefficients are on the host, and so are matrices of them up to fewer.
 _FEW_FEATURES = 1 << 15
 _FEW_FOR_A_MATRIX = 128
-# Multiplications that take less time than a list of the rows that matter.
-_LITTLE_WORK = 1 << 32
+# Multiplications that take less time than a list of the rows that matter; and than to find out
+# which of them are new.
+_TINY_WORK, _LITTLE_WORK = 1 << 32, 1 << 34
 # Sums of integers that stand for fractions stay below two to this power.
 _SUM_BITS = 61
 
@@ -61,6 +62,8 @@ class ResidentRows(GpuRows):
 
     #: multiplications that one call of `moments` may take: about a twentieth of a second
     multiplications_per_call = 1 << 41
+    #: and how many are hardly worth sparing
+    little_work = _LITTLE_WORK
 
     def combine_squares(self, g):
         """Return sum_i g_i x_i^2, feature by feature, in float64, (d,)."""
@@ -69,7 +72,7 @@ class ResidentRows(GpuRows):
     @property
     def weighs_all_rows(self):
         """Whether `moments` of all rows, most of weight zero, cost less than a list of others."""
-        return self.n_rows * self.n_features**2 <= _LITTLE_WORK
+        return self.n_rows * self.n_features**2 <= _TINY_WORK
 
     def moments(self, index, weight, center):
         """As `RowsInMemory.moments`, but both triangles; `index` None is all rows.
@@ -80,14 +83,14 @@ class ResidentRows(GpuRows):
         if index is None:
             index = self._everything
         center = cupy.asarray(center)
-        second, first = cupy.zeros((d, d)), cupy.zeros(d)
+        second = first = None
         step = max(32, _MOMENTS_PIECE // (8 * max(1, d)))
         for begin in range(0, index.size, step):
             part = slice(begin, begin + step)
             root = cupy.sqrt(weight[part])
             piece = self._scaled(index[part], root, center)
-            first += root @ piece
-            second += piece.T @ piece
+            more = piece.T @ piece, root @ piece
+            second, first = more if second is None else (second + more[0], first + more[1])
         if d <= _FEW_FOR_A_MATRIX:
             return second.get(), first.get()
         return second, first

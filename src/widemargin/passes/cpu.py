@@ -19,10 +19,12 @@ __all__ = [
     "margin_first_steps",
     "margin_line",
     "margin_sums",
+    "mean_curvature",
     "multiclass_cut",
     "multiclass_mix",
     "multiclass_sums",
     "pair_sums",
+    "places",
     "smooth_slope",
     "solve_definite",
 ]
@@ -170,6 +172,19 @@ def curvature(z, cost, delta, cap):
     return weight, *np.sum(threads.run(share, threads.shares(z.size, 3 * z.size)), axis=0)
 
 
+#: widths are at least this share of delta
+LEAST_WIDTH = 1e-3
+
+
+def mean_curvature(z, cost, delta, cap, width):
+    """As `curvature`, but the mean between z - width and z + width."""
+    width = np.maximum(width, LEAST_WIDTH * delta)
+    rise = np.clip((z + width) / delta, 0.0, cap)
+    rise -= np.clip((z - width) / delta, 0.0, cap)
+    weight = cost * rise / (2.0 * width)
+    return weight, np.count_nonzero(weight), weight.sum()
+
+
 def dual_point(z, y, cost, delta, cap):
     """Return A (n,), the smooth losses' dual variables, and sums over the rows.
 
@@ -184,10 +199,19 @@ def dual_point(z, y, cost, delta, cap):
     return A, *np.sum(threads.run(share, threads.shares(z.size, 4 * z.size)), axis=0)
 
 
+def places(weight, count):
+    """Return where the `count` weights are that are not zero, (count,)."""
+    return np.flatnonzero(weight)
+
+
 def solve_definite(matrix, right):
-    """Return matrix^-1 right; the lower triangle counts. None if it is not positive definite."""
+    """Begin to solve; return a function that waits for the end and returns matrix^-1 right.
+
+    Or None if the matrix, of which the lower triangle counts, is not positive definite.
+    """
+    solution = None
     factor, failed = scipy.linalg.lapack.dpotrf(matrix, lower=1)
-    if failed:
-        return None
-    solution = scipy.linalg.lapack.dpotrs(factor, right, lower=1)[0]
-    return solution if np.isfinite(solution).all() else None
+    if not failed:
+        solution = scipy.linalg.lapack.dpotrs(factor, right, lower=1)[0]
+        solution = solution if np.isfinite(solution).all() else None
+    return lambda: solution

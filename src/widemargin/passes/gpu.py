@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from widemargin.arrays import on_host
-from widemargin.passes.cpu import FIRST_STEPS
+from widemargin.passes.cpu import FIRST_STEPS, LEAST_WIDTH
 from widemargin.passes.pairs import pair_sums
 
 __all__ = [
@@ -24,10 +24,12 @@ __all__ = [
     "margin_first_steps",
     "margin_line",
     "margin_sums",
+    "mean_curvature",
     "multiclass_cut",
     "multiclass_mix",
     "multiclass_sums",
     "pair_sums",
+    "places",
     "smooth_slope",
     "solve_definite",
 ]
@@ -35,6 +37,8 @@ __all__ = [
 #: rows times steps that a round of a line search may evaluate, as a share of all rows: what takes
 #: time is to wait for its end
 ROWS_PER_ROUND = 32.0
+# What a Cholesky factor leaves of the right side, as a share of the terms, unless there is none.
+_RESIDUAL = 1e-10
 
 
 def _cuda():
@@ -105,14 +109,29 @@ def curvature(z, cost, delta, cap):
     return weight, *_cuda().sums("curvature", z.size, 2, arguments)[0]
 
 
+def mean_curvature(z, cost, delta, cap, width):
+    weight = np.empty_like(z)
+    arguments = (z, cost, float(delta), float(cap), width, LEAST_WIDTH * delta, weight)
+    return weight, *_cuda().sums("mean_curvature", z.size, 2, arguments)[0]
+
+
 def dual_point(z, y, cost, delta, cap):
     A = np.empty_like(z)
     arguments = (z, y, cost, 1.0 / delta, float(cap), A)
     return A, *_cuda().sums("dual_point", z.size, 5, arguments)[0]
 
 
+def places(weight, count):
+    # As flatnonzero, but nobody need wait for the count.
+    found = np.empty_like(weight, shape=count, dtype=np.int64)
+    position = np.cumsum(weight != 0.0, dtype=np.int64)
+    _cuda().launch("places", weight.size, (weight, position, weight.size, found))
+    return found
+
+
 def solve_definite(matrix, right):
-    return _cuda().solve_definite(matrix, right)
+    solution, residual = _cuda().solve_definite(matrix, right)
+    return lambda: solution if float(residual[0]) <= _RESIDUAL else None
 
 
 # --- several classes ------------------------------------------------------------------------

@@ -20,10 +20,13 @@ from widemargin.monitor import Monitor
 class Product(NamedTuple):
     """What an algorithm asks for: `rows.scores(vector)` or `rows.combine(vector)`."""
 
-    rows: Rows
+    rows: Rows | None
     name: str
-    vector: np.ndarray
+    vector: np.ndarray | None
 
+
+#: asked for by whoever has set a GPU to work and would have to wait: the others come first
+PAUSE = Product(None, "pause", None)
 
 Asking = Generator[Product, np.ndarray, Any]
 
@@ -65,6 +68,8 @@ def _answer_most(waiting, monitors):
     members = sorted(max(kinds.values(), key=len))
     asked = [waiting.pop(j) for j in members]
     rows, name, vector = asked[0]
+    if rows is None:
+        return dict.fromkeys(members)
     began = perf_counter()
     if len(asked) == 1:
         answers = {members[0]: getattr(rows, name)(vector)}

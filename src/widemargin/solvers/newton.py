@@ -43,6 +43,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from widemargin import passes
+from widemargin.arrays import beside
 from widemargin.certificate import Certificate, primal_value
 from widemargin.data.rows import Rows, home
 from widemargin.monitor import Monitor
@@ -360,7 +361,8 @@ class _Descent:
     def _find_center(self) -> Asking:
         """Take the mean row: with a free intercept, rows less anything make the same problem."""
         n = self.y.size
-        self.directions.center = yield from self._combine(np.full_like(self.cost, 1.0 / max(1, n)))
+        center = yield from self._combine(np.full_like(self.cost, 1.0 / max(1, n)))
+        self.directions.center = beside(center, self.cost)
 
     def _shrink(self, factor, slope, curved, A) -> Asking:
         """Shrink delta; return the slope as it would be if the same rows stayed curved.
@@ -478,14 +480,10 @@ class _Descent:
 
         With `width`, the mean curvature between z - width and z + width.
         """
-        z, delta, cap = self.z, self.delta, self.cap
+        arguments = self.z, self.cost, self.delta, self.cap
         if width is None:
-            weight, count, total = passes.of(z).curvature(z, self.cost, delta, cap)
+            weight, count, total = passes.of(self.z).curvature(*arguments)
         else:
-            width = np.maximum(width, 1e-3 * delta)
-            rise = np.clip((z + width) / delta, 0.0, cap)
-            rise -= np.clip((z - width) / delta, 0.0, cap)
-            weight = self.cost * rise / (2.0 * width)
-            count, total = np.count_nonzero(weight), weight.sum()
+            weight, count, total = passes.of(self.z).mean_curvature(*arguments, width)
         self.n_curved = int(count)
         return Curved(weight, self.n_curved, float(total), plain=width is None)

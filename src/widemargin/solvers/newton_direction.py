@@ -15,9 +15,9 @@ import numpy as np
 
 from widemargin import passes
 from widemargin.arrays import beside
-from widemargin.data.rows import Rows, coef_home
+from widemargin.data.rows import Rows, home
 from widemargin.monitor import Monitor
-from widemargin.solvers.lockstep import Asking, Product
+from widemargin.solvers.lockstep import PAUSE, Asking, Product
 
 # Up to this many features the Hessian is made and factorised: at 784, dense, that takes half to
 # nine tenths of the time of conjugate gradients.
@@ -50,7 +50,7 @@ class Curved:
     @cached_property
     def index(self):
         """Which rows they are, (m,)."""
-        return np.flatnonzero(self.weight)
+        return passes.of(self.weight).places(self.weight, self.count)
 
 
 class Slope(NamedTuple):
@@ -82,13 +82,14 @@ class Directions:
     ):
         self.rows, self.cost, self.counted = rows, cost, counted
         self.stiffness, self.monitor, self.share = stiffness, monitor, share
-        self.center = np.zeros(rows.n_features, like=coef_home(rows))
+        self.center = np.zeros(rows.n_features, like=home(rows))  # beside the rows
         self.kept: tuple | None = None  # which rows were curved last, and their moments
 
     def find(self, slope, curved, delta, allowed) -> Asking:
-        """Return - H^-1 slope, where b follows w to where it is best; or None to stop at once.
+        """Return - H^-1 slope, where b follows w to where it is best.
 
-        `allowed` is the gap allowed.
+        None to stop at once, or if numbers are so large that there is none. `allowed` is the gap
+        allowed.
         """
         if curved.count == 0:
             return -slope.coef
@@ -96,39 +97,46 @@ class Directions:
             ahead = yield from self._conjugate_gradients(slope, curved, allowed)
             return ahead
         with self.monitor.phase("direction"):
-            return self._cholesky(slope, curved, delta)
+            sums = self._hessian(curved, delta)
+            if sums is None:
+                return None
+            second, first = sums
+            hessian, gradient = self._without_offset(second, first, slope, curved)
+            on_diagonal = hessian.ravel(order="K")[:: gradient.size + 1]
+            diagonal = on_diagonal.copy()
+            on_diagonal += 1.0
+            solution = passes.of(gradient).solve_definite(hessian, gradient)
+        yield PAUSE
+        with self.monitor.phase("direction"):
+            ahead, jitter = solution(), 1e-14
+            while ahead is None and jitter < 1.0:  # rounding has made it indefinite
+                on_diagonal[:] = (1.0 + jitter) * diagonal + 1.0
+                ahead = passes.of(gradient).solve_definite(hessian, gradient)()
+                jitter *= 10.0
+            return None if ahead is None else beside(-ahead, slope.coef)
 
-    def _cholesky(self, slope, curved, delta):
-        """Return the direction by a Cholesky factor.
+    def _hessian(self, curved, delta):
+        """Return the weighted sums of squares of the curved rows, and of these themselves.
 
-        None if the monitor says stop, or if numbers are so large that there is none.
+        None if the monitor says stop.
         """
+        work = curved.count * self.rows.n_features**2
         if getattr(self.rows, "weighs_all_rows", False):
-            sums = self.rows.moments(None, self.everywhere(curved.weight), self.center)
-        elif curved.plain:
-            sums = self._kept_moments(curved.index, delta)
-        else:
-            sums = self._moments(curved.index, curved.weight[curved.index])
-        if sums is None:
-            return None
-        hessian, first = sums
+            return self.rows.moments(None, self.everywhere(curved.weight), self.center)
+        if curved.plain and work > getattr(self.rows, "little_work", 0):
+            return self._kept_moments(curved.index, delta)
+        return self._moments(curved.index, curved.weight[curved.index])
+
+    def _without_offset(self, hessian, first, slope, curved):
+        """Return the Hessian and the gradient where b follows w to where it is best."""
         # Of rows less the center, and with b eliminated.
         total = curved.total + self.stiffness
         gradient = beside(slope.coef, first)
-        gradient = gradient - slope.offset * (beside(self.center, first) + first / total)
+        if slope.offset != 0.0:
+            gradient = gradient - slope.offset * (beside(self.center, first) + first / total)
         if self.stiffness < np.inf:
             hessian = hessian - np.outer(first, first / total)
-        solve = passes.of(gradient).solve_definite
-        diagonal = hessian.diagonal().copy()
-        places = np.arange(gradient.size, like=gradient, dtype=np.intp)
-        jitter = 0.0
-        while jitter < 1.0:
-            hessian[places, places] = (1.0 + jitter) * diagonal + 1.0
-            ahead = solve(hessian, gradient)
-            if ahead is not None:
-                return beside(-ahead, slope.coef)
-            jitter = max(1e-14, 10.0 * jitter)  # rounding has made it indefinite
-        return None
+        return hessian, gradient
 
     def _kept_moments(self, index, delta):
         """Return the moments of rows with the curvature cost / delta.
@@ -162,16 +170,15 @@ class Directions:
         rows, d = self.rows, self.rows.n_features
         if self.counted is not None:
             index = self.counted[index]
-        second, first = 0.0, 0.0
+        sums = None
         at_once = max(256, rows.multiplications_per_call // max(1, d * d))
         for begin in range(0, index.size, at_once):
             if self.monitor.must_stop():
                 return None
             part = slice(begin, begin + at_once)
             more = rows.moments(index[part], weight[part], self.center)
-            second = second + more[0]
-            first = first + more[1]
-        return second, first
+            sums = more if sums is None else (sums[0] + more[0], sums[1] + more[1])
+        return (0.0, 0.0) if sums is None else sums
 
     def everywhere(self, values):
         """Return values of the rows that count, and zero for the others, (n,)."""
