@@ -10,6 +10,7 @@ from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, State, Tangents
 from widemargin.solvers.coordinate import CoordinateDescent
 from widemargin.solvers.cutting_plane import CuttingPlanes
+from widemargin.words import percent
 
 
 def exact(problem):
@@ -133,3 +134,10 @@ def test_any_tangents_prove_a_bound(problem, seed, scale):
     )
     weights = np.concatenate([honest.weights, rng.standard_normal(3)])
     assert dual_value(problem, Tangents(weights, points))[0] <= best
+
+
+def test_a_share_is_written_out_for_people():
+    shares = [0.5, 8.1e-4, 6.6e-7, 9.99e-7, 1e-8, 3e-9]
+    shown = ["50 %", "0.081 %", "0.000066 %", "0.0001 %", "0.000001 %", "3e-07 %"]
+    assert [percent(share) for share in shares] == shown
+    assert str(Certificate(1.0, 1.0 - 6.6e-7)).endswith("proved within 0.000066 % of the optimum")

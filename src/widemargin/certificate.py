@@ -24,6 +24,7 @@ from widemargin.data.products import products
 from widemargin.data.rows import home
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import MarginRisk, RowRisk
+from widemargin.words import percent
 
 # A gap that is a smaller part of its values than this may as well be none: both were rounded.
 _ROUNDING = 1e-12
@@ -86,7 +87,7 @@ class Certificate:
             return "proved optimal"
         if excess > 1.0:
             return f"proved at most {self.primal / self.dual:,.1f} times the optimum"
-        return f"proved within {100.0 * excess:.2g} % of the optimum"
+        return f"proved within {percent(excess)} of the optimum"
 
     def __str__(self) -> str:
         return f"objective {self.primal:.6g}, {self.bound_in_words()}"

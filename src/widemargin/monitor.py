@@ -20,18 +20,38 @@ _SECONDS_BETWEEN_SAVES = 20.0
 
 @dataclass(frozen=True)
 class Record:
-    """One gap check of one problem."""
+    """One gap check of one problem.
 
-    problem: int  # which class; 0 for two-class problems
-    time: float  # seconds since the fit began
-    iteration: float  # passes over the rows so far (visits / rows)
-    primal: float  # best so far
-    dual: float  # best so far
+    Attributes
+    ----------
+    problem : int
+        Which class; 0 for two-class problems.
+    time : float
+        Seconds since the fit began.
+    iteration : float
+        Passes over the rows so far (visits / rows), or iterations.
+    primal, dual, gap : float
+        The best so far.
+    active_rows : int
+        Rows of the last pass; of cutting planes, rows that have a loss.
+    phases : dict of str to float
+        Seconds spent, by phase.
+    disk_passes : int
+        Times that all rows were read from disk.
+    network_bytes : int
+        Sent to all workers of a cluster and back.
+    """
+
+    problem: int
+    time: float
+    iteration: float
+    primal: float
+    dual: float
     gap: float
-    active_rows: int  # rows of the last pass
-    phases: dict[str, float] = field(default_factory=dict)  # seconds spent, by phase
-    disk_passes: int = 0  # times that all rows were read from disk
-    network_bytes: int = 0  # sent to all workers of a cluster and back
+    active_rows: int
+    phases: dict[str, float] = field(default_factory=dict)
+    disk_passes: int = 0
+    network_bytes: int = 0
 
     @property
     def relative_gap(self) -> float:

@@ -25,6 +25,13 @@ class Problem:
     risk: Risk
     intercept: Intercept = Intercept.FREE
 
+    def __post_init__(self):
+        if self.intercept is not Intercept.NONE and not isinstance(self.risk, RowRisk):
+            raise ValueError(
+                f"{type(self.risk).__name__} is no RowRisk, and an intercept needs one: what it "
+                "does to the lower bound is known from the risk's own dual"
+            )
+
 
 @dataclass(frozen=True)
 class Tangents:

@@ -13,9 +13,9 @@ from cli.commands import refuse, run, strict_json, succeed
 from safetensors.numpy import save_file
 
 from widemargin import LinearSVC, __version__, certify
-from widemargin.cli.metrics import break_even_point
 from widemargin.data.svmlight import read_svmlight
 from widemargin.model_io import load_model, save_model, saved
+from widemargin.report.measures import break_even_point
 
 COMMANDS = ("train", "tune", "predict", "evaluate", "certify", "demo")
 

@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 from strategies import gradings
 
 from widemargin import threads
+from widemargin.data import as_rows
 from widemargin.kernels import pairwise as kernels
 from widemargin.passes import sweeps as module
+from widemargin.problem import Intercept, Problem
 from widemargin.risk import PairwiseHinge
 
 
@@ -164,3 +166,12 @@ def test_rows_without_pairs_have_no_part():
     np.testing.assert_array_equal(cut.slope, [0, 0, 0, -1, 1])
     nobody = PairwiseHinge(y, np.zeros(5), group)
     assert nobody.rows.size == nobody.groups.size == 0
+
+
+def test_there_is_no_intercept_to_be_had():
+    risk = PairwiseHinge([0, 1, 2], np.ones(3))
+    Problem(as_rows(np.eye(3)), risk, Intercept.NONE)
+    with pytest.raises(
+        ValueError, match="PairwiseHinge is no RowRisk, and an intercept"
+    ):
+        Problem(as_rows(np.eye(3)), risk)

@@ -8,6 +8,8 @@ import pytest
 import scipy.sparse as sp
 
 from widemargin.data import as_rows
+from widemargin.monitor import Monitor
+from widemargin.problem import Problem, State
 from widemargin.risk import CrammerSinger, Hinge, SquaredHinge
 from widemargin.solvers import auto
 
@@ -49,6 +51,26 @@ def test_facts_count_the_rows_that_count(risk):
 def test_rows_of_zeros_have_a_solver():
     rows = as_rows(np.zeros((4, 3)))
     assert auto.choose(rows, Hinge(np.array([1, -1, 1, -1]), np.ones(4))) in choice.SOLVERS
+
+
+class OnlyProducts:
+    """Rows that are no arrays in memory."""
+
+    def __init__(self, X):
+        rows = as_rows(X)
+        self.n_rows, self.n_features, self.dtype = rows.n_rows, rows.n_features, rows.dtype
+        self.scores, self.combine = rows.scores, rows.combine
+
+
+@pytest.mark.parametrize("risk", [Hinge, SquaredHinge])
+def test_rows_of_a_kind_of_their_own_get_a_solver_that_can_have_them(risk):
+    X = np.random.default_rng(0).standard_normal((40, 3))
+    problem = Problem(OnlyProducts(X), risk(np.sign(X[:, 0]), np.ones(40)))
+    name = auto.choose(problem.rows, problem.risk)
+    auto.check(name, problem.rows, problem.risk)
+    monitor = Monitor(1e-4, 1000)
+    auto.make(name, problem.risk, seed=0).solve(problem, State.zero(problem), monitor)
+    assert monitor.status == "converged"
 
 
 def test_newton_says_what_it_cannot_do():

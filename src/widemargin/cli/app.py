@@ -4,7 +4,6 @@ Commands import what they work with when they run, not before: NumPy, scikit-lea
 kernels take longer to load than a person waits for `--help`.
 """
 
-import math
 import time
 
 import typer
@@ -75,6 +74,8 @@ def train(
     seed: options.Seed = 0,
     probability: options.Probability = False,
     liblinear: options.Liblinear = None,
+    report: options.Report = None,
+    feature_names: options.FeatureNames = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> None:
@@ -101,14 +102,17 @@ def train(
       widemargin train reviews.svm --task ordinal --out stars.wm
       widemargin train clicks.svm --task roc --out clicks.wm
       widemargin train shards/ --memory-budget 512MB --out model.wm
+      widemargin train train.svm --out model.wm --report model.html
     """
     options.check_task(context, task, solver)
     options.check_intercept(no_intercept, penalized_intercept)
     options.check_device(device)
     check_output(out, data)
     check_output(liblinear, data, out)
+    check_output(report, data, out, liblinear)
+    options.check_names(report, feature_names)
 
-    from widemargin.cli import training
+    from widemargin.cli import reporting, training
     from widemargin.cli.inputs import read_data
     from widemargin.model_io import liblinear_labels, save_model, write_liblinear
 
@@ -117,6 +121,7 @@ def train(
     read_seconds = time.perf_counter() - started
     with reading(data):
         training.check_data(task, rows)
+    names = reporting.read_names(feature_names, rows.X.shape[1])
     if liblinear is not None:
         with reading(liblinear):
             liblinear_labels(rows.y)  # known now rather than after the training
@@ -159,13 +164,16 @@ def train(
 
     if model.status_ != "converged":
         complain(f"warning: {training.early_stop(model)}")
+    if report is not None:
+        reporting.write(context, model, rows, report, names)
     seconds = {"read_seconds": read_seconds, "fit_seconds": fit_seconds}
-    report = training.report(task, model, rows) | seconds
+    account = training.account(task, model, rows) | seconds
     if json:
-        output.print_json({"data": data, **report, "model": out, "liblinear": liblinear})
+        files = {"model": out, "liblinear": liblinear, "report": report}
+        output.print_json({"data": data, **account, **files})
     elif not quiet:
-        saved = " and ".join(filter(None, [out, liblinear]))
-        output.print_lines(training.in_words(report, model, rows) | {"saved": saved})
+        saved = " and ".join(filter(None, [out, liblinear, report]))
+        output.print_lines(training.in_words(account, model, rows) | {"saved": saved})
 
 
 @app.command(cls=ClassifyCommand)
@@ -177,6 +185,8 @@ def tune(
     scoring: options.Scoring = "accuracy",
     out: options.BestOut = None,
     plot: options.Plot = None,
+    report: options.Report = None,
+    feature_names: options.FeatureNames = None,
     loss: options.Loss = options.LossName.squared_hinge,
     multi_class: options.MultiClass = options.MultiClassName.ovr,
     solver: options.Solver = options.SolverName.auto,
@@ -212,9 +222,12 @@ def tune(
     options.check_device(device)
     check_output(out, data)
     check_output(plot, data, out)
+    check_output(report, data, out, plot)
+    options.check_names(report, feature_names)
 
-    from widemargin.cli import plotting, training, tuning
+    from widemargin.cli import plotting, reporting, training, tuning
     from widemargin.cli.inputs import read_data
+    from widemargin.curves import doubts
     from widemargin.model_io import save_model
 
     if plot is not None:
@@ -225,6 +238,7 @@ def tune(
     read_seconds = time.perf_counter() - started
     with reading(data):
         training.check_data(options.TaskName.classify, rows)
+    names = reporting.read_names(feature_names, rows.X.shape[1])
 
     model = tuning.make_model(
         rows,
@@ -259,17 +273,19 @@ def tune(
         with naming(plot):
             plotting.draw(model, plot)
 
-    for doubt in tuning.doubts(model):
+    for doubt in doubts(model, options.as_option):
         complain(f"warning: {doubt}")
+    if report is not None:
+        reporting.write(context, model, rows, report, names)
     seconds = {"read_seconds": read_seconds, "fit_seconds": fit_seconds}
-    report = tuning.report(model, rows) | seconds
-    report["train_command"] = tuning.train_command(context, model, out)
+    account = tuning.account(model, rows) | seconds
+    account["train_command"] = tuning.train_command(context, model, out)
     if json:
-        output.print_json({"data": data, **report, "model": out, "plot": plot})
+        output.print_json({"data": data, **account, "model": out, "plot": plot, "report": report})
     elif not quiet:
         tuning.show(model)
-        saved = " and ".join(filter(None, [out, plot]))
-        output.print_lines(tuning.in_words(report, model) | ({"saved": saved} if saved else {}))
+        saved = " and ".join(filter(None, [out, plot, report]))
+        output.print_lines(tuning.in_words(account, model) | ({"saved": saved} if saved else {}))
 
 
 @app.command()
@@ -301,9 +317,10 @@ def predict(
     check_output(out, model, data)
 
     from widemargin import LinearRanker
-    from widemargin.cli.inputs import read_data, read_model, scores_of
+    from widemargin.cli.inputs import read_data, read_model
     from widemargin.data.labels import whole_labels
     from widemargin.model_io import atomic_write
+    from widemargin.report.measures import scores_of
 
     predictor = read_model(model)
     ranks = isinstance(predictor, LinearRanker)
@@ -334,7 +351,14 @@ def predict(
 
 
 @app.command()
-def evaluate(model: options.Model, data: options.Data, json: options.Json = False) -> None:
+def evaluate(
+    context: typer.Context,
+    model: options.Model,
+    data: options.Data,
+    report: options.Report = None,
+    feature_names: options.FeatureNames = None,
+    json: options.Json = False,
+) -> None:
     """Measure how well a model predicts labelled rows.
 
     \b
@@ -353,11 +377,17 @@ def evaluate(model: options.Model, data: options.Data, json: options.Json = Fals
     A measure that these rows leave open, such as NDCG without a grade above 0, is undefined.
 
     \b
-    Example:
+    Examples:
       widemargin evaluate model.wm test.svm
+      widemargin evaluate model.wm test.svm --report model.html
     """
+    check_output(report, model, data)
+    options.check_names(report, feature_names)
+
+    from widemargin.cli import reporting
     from widemargin.cli.inputs import read_data, read_model
-    from widemargin.cli.metrics import check_labels, in_words, measure, positive_label
+    from widemargin.cli.metrics import check_labels
+    from widemargin.report.measures import in_words, judge, measure
 
     predictor = read_model(model)
     rows = read_data(data, n_features=predictor.n_features_in_)
@@ -367,15 +397,19 @@ def evaluate(model: options.Model, data: options.Data, json: options.Json = Fals
         if doubt:
             complain(f"warning: {shown(data)}: {doubt}")
 
+    names = reporting.read_names(feature_names, predictor.n_features_in_)
     with reading(data):
-        measures = measure(predictor, rows)
-    n_rows = rows.X.shape[0]
+        judged = judge(predictor, rows.X, rows.y, rows.qid)
+    measures, n_rows = measure(predictor, judged), rows.X.shape[0]
+    if report is not None:
+        reporting.write_judged(context, predictor, judged, report, names, trained_on=False)
     if json:
-        output.print_json({"model": model, "data": data, "rows": n_rows, **measures})
+        files = {"model": model, "data": data, "report": report}
+        output.print_json({**files, "rows": n_rows, **measures})
         return
-    positive = positive_label(predictor, rows)
-    sides = "" if positive is None else f", positive label {positive}"
-    output.print_lines({"rows": f"{n_rows:,}{sides}"} | in_words(measures))
+    sides = f", positive label {judged.positive_name}" if judged.positive_name else ""
+    saved = {} if report is None else {"saved": report}
+    output.print_lines({"rows": f"{n_rows:,}{sides}"} | in_words(measures) | saved)
 
 
 @app.command()
@@ -389,53 +423,15 @@ def certify(model: options.Model, data: options.Data, json: options.Json = False
     Example:
       widemargin certify model.wm train.svm
     """
-    from widemargin.cli.inputs import read_data, read_model, with_features
-    from widemargin.estimators.certify import certify as recompute
-    from widemargin.estimators.certify import training_rows
+    from widemargin.cli.certifying import certify_again, in_words
 
-    certified = read_model(model)
-    n_rows, n_features = training_rows(certified), certified.n_features_in_
-    X, y, qid, weight = read_data(data)
-    if X.shape[0] != n_rows or X.shape[1] > n_features:
-        raise BadInput(
-            f"{shown(data)}: {output.shape_in_words(*X.shape)}, but the model was trained on "
-            f"{output.shape_in_words(n_rows, n_features)}; "
-            "a certificate needs the training data itself, all of it, in its order"
-        )
-    X = with_features(X, n_features)
-
-    with reading(data):
-        certificate = recompute(certified, X, y, weight, qid=qid)
-    stored = certified.certificate_
-    # Both are sums over the same rows in float64; only the order of summation may differ.
-    agrees = math.isclose(certificate.primal, stored.primal, rel_tol=1e-9) and math.isclose(
-        certificate.dual, stored.dual, rel_tol=1e-9, abs_tol=1e-9 * abs(stored.primal)
-    )
-    if not agrees:
-        complain(
-            f"warning: {model} claims a primal value of {stored.primal:.6g} and a dual value of "
-            f"{stored.dual:.6g}: this is not the data it was trained on, or it was changed since"
-        )
+    account = certify_again(model, data)
+    certificate = account["certificate"]
     if json:
-        output.print_json(
-            {
-                "model": model,
-                "data": data,
-                "rows": n_rows,
-                "certificate": certificate.as_dict(),
-                "agrees_with_model": agrees,
-            }
-        )
-        return
-    share = output.percent(max(0.0, certificate.relative_gap))  # rounded, it may be below
-    output.print_lines(
-        {
-            "primal": f"{certificate.primal:.10g}",
-            "dual": f"{certificate.dual:.10g}",
-            "gap": f"{max(0.0, certificate.gap):.3g} ({share} of the primal value)",
-            "result": str(certificate),
-        }
-    )
+        plain = account | {"certificate": certificate.as_dict()}
+        output.print_json({"model": model, "data": data, **plain})
+    else:
+        output.print_lines(in_words(certificate))
 
 
 @app.command()

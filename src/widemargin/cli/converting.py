@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from widemargin.cli.errors import BadInput
-from widemargin.cli.output import count, shape_in_words
 from widemargin.data.convert import convert
 from widemargin.data.svmlight import SvmlightError
+from widemargin.words import count, shape_in_words
 
 
 def convert_with_progress(source: str, folder: str, format: str, show: bool) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC as SklearnLinearSVC
 
 from widemargin import LinearSVC
-from widemargin.cli.output import count, percent, shape_in_words
+from widemargin.words import count, percent, shape_in_words
 
 C = 1.0
 FITS = 3

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from widemargin import OrdinalSVC
 from widemargin.cli.errors import reading
 from widemargin.data.formats import TEXT, format_of
 from widemargin.data.labels import whole_labels
@@ -63,11 +62,6 @@ def with_features(X, n_features: int):
         return X.resized(n_features)
     X.resize(X.shape[0], n_features)
     return X
-
-
-def scores_of(model, X) -> np.ndarray:
-    """Return what a model predicts by: (n,), or (n, n_classes) for more than two classes."""
-    return model.score_samples(X) if isinstance(model, OrdinalSVC) else model.decision_function(X)
 
 
 def read_model(path: str):

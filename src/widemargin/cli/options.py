@@ -1,6 +1,8 @@
 """The arguments and options of the commands, with the checks that need nothing but a value."""
 
 import math
+import shlex
+from collections.abc import Collection
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -50,10 +52,10 @@ class SolverName(StrEnum):
     sbm = "sbm"
 
 
-# These visit row after row.
-COORDINATE_SOLVERS = tuple(SolverName(name) for name in ("dcd", "acf", "stream", "bm", "sbm"))
-# The tasks whose loss is over pairs of rows need cutting planes.
-_CLASSIFY_SOLVERS = (*COORDINATE_SOLVERS, SolverName.newton)
+# The tasks whose loss is over pairs of rows need cutting planes, and know none of these.
+_CLASSIFY_SOLVERS = tuple(
+    SolverName(name) for name in ("dcd", "acf", "newton", "stream", "bm", "sbm")
+)
 
 
 class MultiClassName(StrEnum):
@@ -149,6 +151,36 @@ def given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name != "DEFAULT"
 
 
+def as_option(name: str) -> str:
+    """Return what an estimator's parameter is called here: --max-iter for max_iter."""
+    return "--" + name.replace("_", "-")
+
+
+def given_options(context: typer.Context, names: Collection[str] | None = None) -> list[str]:
+    """Return the options that were given, as they would be typed; of those names, if not all."""
+    words = []
+    for option in context.command.params:
+        wanted = names is None or option.name in names
+        if option.param_type_name == "option" and wanted and given(context, option.name):
+            value = context.params[option.name]
+            words.append(option.opts[0])
+            if isinstance(value, list):
+                words.append(",".join(map(repr, value)))
+            elif value is not True:
+                words.append(str(value))
+    return words
+
+
+def command_line(context: typer.Context) -> str:
+    """Return the command that was given, as it would be typed into a shell."""
+    arguments = [
+        str(context.params[argument.name])
+        for argument in context.command.params
+        if argument.param_type_name == "argument"
+    ]
+    return shlex.join(["widemargin", str(context.info_name), *arguments, *given_options(context)])
+
+
 def check_task(context: typer.Context, task: TaskName, solver: SolverName) -> None:
     """Refuse options that were given but mean nothing to the task."""
     spelled = {option.name: option.opts[0] for option in context.command.params}
@@ -163,6 +195,12 @@ def check_intercept(no_intercept: bool, penalized_intercept: bool) -> None:
     """Refuse an intercept that is to be there and not to be there."""
     if no_intercept and penalized_intercept:
         raise BadInput("--no-intercept and --penalized-intercept contradict each other")
+
+
+def check_names(report: str | None, feature_names: str | None) -> None:
+    """Refuse names of features that nobody asked to see."""
+    if feature_names is not None and report is None:
+        raise BadInput("--feature-names goes with --report only")
 
 
 def _wrong_task(option: str, only_task: TaskName, task: TaskName) -> BadInput:
@@ -316,6 +354,20 @@ Probability = Annotated[
 Liblinear = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="classify: also write the model as LIBLINEAR's text."),
+]
+Report = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Also write a page about the model: one .html file, for any browser.",
+    ),
+]
+FeatureNames = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="With --report: names of the features, one per line, the first feature's first.",
+    ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but warnings and errors.")]
 

@@ -23,32 +23,6 @@ def write_stdout(text: str) -> None:
     sys.stdout.flush()
 
 
-def percent(fraction: float) -> str:
-    """Format with two significant digits: 0.00081 as "0.081 %"."""
-    value = 100.0 * fraction
-    return f"{value:.0f} %" if value >= 10.0 else f"{value:.2g} %"
-
-
-def count(number: int, noun: str) -> str:
-    """Format a count: 1 row, 20,242 rows, 2 classes."""
-    plural = noun + ("es" if noun.endswith("s") else "s")
-    return f"{number:,} {noun if number == 1 else plural}"
-
-
-def shape_in_words(n_rows: int, n_features: int, n_classes: int | None = None) -> str:
-    """Format the size of a problem: 20,242 rows, 47,236 features, 2 classes."""
-    words = [count(n_rows, "row"), count(n_features, "feature")]
-    if n_classes is not None:
-        words.append(count(n_classes, "class"))
-    return ", ".join(words)
-
-
-def listed(values: list) -> str:
-    """Format the first few values: 1, 2, 3, 4, 5, ..."""
-    shown = [str(value) for value in values[:5]]
-    return ", ".join(shown + ["..."] * (len(values) > 5))
-
-
 def columns_as_text(first: list, second: list | None = None) -> str:
     """One line per row: its value and, after tabs, its second value or list of values."""
     if second is None:

@@ -9,8 +9,10 @@ from sklearn.exceptions import ConvergenceWarning
 from widemargin import LinearRanker, LinearSVC, OrdinalSVC
 from widemargin.cli.errors import complain
 from widemargin.cli.inputs import Data
-from widemargin.cli.options import COORDINATE_SOLVERS, TaskName
-from widemargin.cli.output import count, listed, shape_in_words
+from widemargin.cli.options import TaskName, as_option
+from widemargin.curves import iteration_unit
+from widemargin.report.proof import why_it_stopped
+from widemargin.words import count, listed, shape_in_words
 
 
 def check_data(task: TaskName, data: Data) -> None:
@@ -62,18 +64,13 @@ def fit(model, data: Data, **more) -> None:
 
 def early_stop(model) -> str:
     """Say why a fit stopped before its tolerance, and what it reached nevertheless."""
-    reasons = {
-        "max_iter": f"--max-iter {model.max_iter} reached",
-        "max_time": f"--max-time {model.max_time} reached",
-        "interrupted": "interrupted",
-    }
     return (
-        f"{reasons.get(model.status_, model.status_)} before --tol {model.tol:g}; "
+        f"{why_it_stopped(model, as_option)} before --tol {model.tol:g}; "
         f"the model is saved, {model.certificate_.bound_in_words()}"
     )
 
 
-def report(task: TaskName, model, data: Data) -> dict[str, Any]:
+def account(task: TaskName, model, data: Data) -> dict[str, Any]:
     """Collect what is worth knowing about a fit."""
     size = {"rows": data.X.shape[0], "features": data.X.shape[1]}
     if hasattr(model, "classes_"):
@@ -95,29 +92,28 @@ def report(task: TaskName, model, data: Data) -> dict[str, Any]:
     }
 
 
-def in_words(report: dict[str, Any], model, data: Data) -> dict[str, str]:
+def in_words(account: dict[str, Any], model, data: Data) -> dict[str, str]:
     """Say the same, with the times it took, in a few lines."""
-    unit = "pass" if model.solver_ in COORDINATE_SOLVERS else "iteration"
     lines = {
-        "task": report["task"],
-        "data": f"{_size(report, data)}, read in {report['read_seconds']:.2f} s",
+        "task": account["task"],
+        "data": f"{_size(account, data)}, read in {account['read_seconds']:.2f} s",
         "training": f"{_loss(model)} loss, C = {model.C:g}, solver {model.solver_}, "
-        f"{count(model.n_iter_, unit)}, {report['fit_seconds']:.2f} s",
+        f"{count(model.n_iter_, iteration_unit(model))}, {account['fit_seconds']:.2f} s",
         "result": str(model.certificate_),
     }
-    if "roc_area" in report:
-        lines["ROC area"] = f"{report['roc_area']:.4f} on the training rows"
+    if "roc_area" in account:
+        lines["ROC area"] = f"{account['roc_area']:.4f} on the training rows"
     return lines
 
 
-def _size(report: dict[str, Any], data: Data) -> str:
-    n_classes = len(report["classes"]) if "classes" in report else None
-    words = [shape_in_words(report["rows"], report["features"], n_classes)]
-    if "groups" in report:
+def _size(account: dict[str, Any], data: Data) -> str:
+    n_classes = len(account["classes"]) if "classes" in account else None
+    words = [shape_in_words(account["rows"], account["features"], n_classes)]
+    if "groups" in account:
         whole = " (no qid: all rows together)" if data.qid is None else ""
-        words.append(count(report["groups"], "group") + whole)
-    if "pairs" in report:
-        words.append(count(report["pairs"], "pair"))
+        words.append(count(account["groups"], "group") + whole)
+    if "pairs" in account:
+        words.append(count(account["pairs"], "pair"))
     return ", ".join(words)
 
 

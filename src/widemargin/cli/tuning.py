@@ -1,7 +1,6 @@
 """What `widemargin tune` does around a search for C: its checks, and the account it gives."""
 
 import shlex
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,9 @@ from sklearn.model_selection import StratifiedGroupKFold
 from widemargin import LinearSVCCV
 from widemargin.cli.errors import BadInput
 from widemargin.cli.inputs import Data
-from widemargin.cli.options import given
-from widemargin.cli.output import count, percent, shape_in_words
-from widemargin.cli.plotting import score_name
+from widemargin.cli.options import given_options
+from widemargin.curves import score_name
+from widemargin.words import count, percent, shape_in_words
 
 # Options of `tune` that are `train`'s, too, and mean the same there.
 _SHARED = (
@@ -53,27 +52,7 @@ def make_model(data: Data, folds: int, **parameters) -> LinearSVCCV:
     return LinearSVCCV(cv=cv, **parameters)
 
 
-def doubts(model: LinearSVCCV) -> Iterator[str]:
-    """Yield what a reader of the result should know before trusting it."""
-    tried = ~np.isnan(model.scores_[0])
-    if model.status_ == "interrupted":
-        yield f"interrupted: {tried.sum()} of {count(tried.size, 'value')} of C tried"
-    gaps = model.relative_gaps_[:, tried]
-    n_loose = int(np.sum(gaps > model.tol))
-    if n_loose:
-        yield (
-            f"{n_loose} of {gaps.size} trainings stopped before --tol {model.tol:g}, with gaps "
-            f"of up to {percent(gaps.max())}: raise --max-iter or --max-time"
-        )
-    if model.status_ in ("max_iter", "max_time"):
-        yield f"the last training stopped early, {model.certificate_.bound_in_words()}"
-    costs = np.sort(model.Cs_[tried])
-    if costs[0] < costs[-1] and model.C_ in (costs[0], costs[-1]):
-        side = "smallest" if costs[0] == model.C_ else "largest"
-        yield f"the best C is the {side} one tried: a better one may lie beyond"
-
-
-def report(model: LinearSVCCV, data: Data) -> dict[str, Any]:
+def account(model: LinearSVCCV, data: Data) -> dict[str, Any]:
     """Collect what is worth knowing about a search."""
     parameters = model.best_estimator_.get_params()
     return {
@@ -98,11 +77,7 @@ def report(model: LinearSVCCV, data: Data) -> dict[str, Any]:
 def train_command(context: typer.Context, model: LinearSVCCV, out: str | None) -> str:
     """Return the command that trains the best model again."""
     command = ["widemargin", "train", context.params["data"], "-C", repr(model.C_)]
-    for option in context.command.params:
-        if option.name in _SHARED and given(context, option.name):
-            value = context.params[option.name]
-            command += [option.opts[0]] + ([] if value is True else [str(value)])
-    return shlex.join([*command, "--out", out or "model.wm"])
+    return shlex.join([*command, *given_options(context, _SHARED), "--out", out or "model.wm"])
 
 
 def show(model: LinearSVCCV) -> None:
@@ -135,14 +110,14 @@ def show(model: LinearSVCCV) -> None:
     console.print(table)
 
 
-def in_words(report: dict[str, Any], model: LinearSVCCV) -> dict[str, str]:
+def in_words(account: dict[str, Any], model: LinearSVCCV) -> dict[str, str]:
     """Say in a few lines what the table does not."""
-    size = shape_in_words(report["rows"], report["features"], len(report["classes"]))
+    size = shape_in_words(account["rows"], account["features"], len(account["classes"]))
     return {
-        "data": f"{size}, read in {report['read_seconds']:.2f} s",
-        "search": f"{count(len(report['Cs']), 'value')} of C, {report['folds']} folds, "
-        f"{model.loss} loss, {report['fit_seconds']:.2f} s",
-        "best": f"C = {model.C_:.6g}, {score_name(model)} {report['best_score']:.4f}",
+        "data": f"{size}, read in {account['read_seconds']:.2f} s",
+        "search": f"{count(len(account['Cs']), 'value')} of C, {account['folds']} folds, "
+        f"{model.loss} loss, {account['fit_seconds']:.2f} s",
+        "best": f"C = {model.C_:.6g}, {score_name(model)} {account['best_score']:.4f}",
         "result": str(model.certificate_),
-        "repeat": report["train_command"],
+        "repeat": account["train_command"],
     }

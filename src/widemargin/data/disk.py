@@ -106,7 +106,7 @@ class _Counts(NamedTuple):
 class DiskRows:
     """Rows that are read from disk in every pass; satisfies the contract in data/rows.py.
 
-    Made by `open_rows`. Any number of passes may be under way at once.
+    Made by `widemargin.open_rows`. Any number of passes may be under way at once.
 
     Attributes
     ----------

@@ -46,8 +46,8 @@ def debian_paths_batches(rows_per_batch: int = 1 << 16) -> Iterator[pa.RecordBat
     Returns
     -------
     iterator of pyarrow.RecordBatch
-        Columns ``label``, int64, the section's place in `DEBIAN_SECTIONS` (the first one of a file
-        that belongs to several packages), and ``path``, utf8. The file is sorted by path.
+        Columns ``label``, int64, the section's place in ``DEBIAN_SECTIONS`` (the first one of a
+        file that belongs to several packages), and ``path``, utf8. The file is sorted by path.
 
     Raises
     ------

@@ -25,7 +25,7 @@ class LinearRanker(OrderingModel):
 
     Learns scores w.x that put rows in the order of their grades y, within each group: the
     documents of a query, or all rows. With two grades it optimises the area under the ROC
-    curve. Minimises
+    curve. Minimises ::
 
         1/2 |w|^2 + sum over pairs (i, j) of one group with y_i > y_j of
                     c_ij max(0, 1 - w.x_i + w.x_j)
@@ -83,7 +83,7 @@ class LinearRanker(OrderingModel):
     n_samples_fit_ : int
         Rows of the training data.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
 
     Examples
     --------

@@ -13,6 +13,7 @@ from widemargin.data.devices import DEVICES, is_on_gpu, placed
 from widemargin.data.rows import home
 from widemargin.estimators.fitting import Fit
 from widemargin.estimators.problems import LOSSES, MULTI_CLASS, make_problems
+from widemargin.estimators.reporting import Reporting
 from widemargin.estimators.validation import (
     check_bytes,
     check_choice,
@@ -36,15 +37,15 @@ def wants_probability(estimator) -> bool:
     return True
 
 
-class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Linear support vector classification with a certificate.
 
-    Minimises, for two classes,
+    Minimises, for two classes, ::
 
         1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i (w.x_i + b))^p      p = 1 or 2
 
     and one such problem per class, against all others, where there are more; or, with
-    ``multi_class="crammer_singer"``, one problem for all k classes together,
+    ``multi_class="crammer_singer"``, one problem for all k classes together, ::
 
         1/2 sum_j |w_j|^2 + C sum_i weight_i max_j ([j != y_i] + s_ij - s_iy),   s = W x + b
 
@@ -125,7 +126,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         a and b of 1 / (1 + exp(a s + b)), the probability that belongs to a score s; with
         ``probability=True``.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
 
     Examples
     --------

@@ -22,6 +22,7 @@ from widemargin.estimators.fitting import Account, like
 from widemargin.estimators.folds import check_folds, fold_weights
 from widemargin.estimators.linear_svc import LinearSVC, wants_probability
 from widemargin.estimators.path import CostPath, pick
+from widemargin.estimators.reporting import Reporting
 from widemargin.estimators.validation import (
     check_costs,
     check_flag,
@@ -35,7 +36,7 @@ from widemargin.estimators.validation import (
 from widemargin.progress import ProgressBar
 
 
-class LinearSVCCV(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class LinearSVCCV(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """`LinearSVC` whose C is chosen by cross-validation.
 
     All folds are trained together from the smallest C to the largest, each from where it ended at
@@ -75,13 +76,13 @@ class LinearSVCCV(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     relative_gaps_ : ndarray of shape (n_folds, n_Cs)
         How well each was trained: the certified relative duality gap.
     best_estimator_ : LinearSVC
-        Trained on all rows at `C_`. All it has, this has, too: classes_, coef_, intercept_,
-        dual_variables_, certificate_, history_, solver_, n_iter_, and sigmoids_ with
-        ``probability=True``.
+        Trained on all rows at `C_`. All it has, this has, too: `classes_`, `coef_`,
+        `intercept_`, `dual_variables_`, `certificate_`, `history_`, `solver_`, `n_iter_`, and
+        `sigmoids_` with ``probability=True``.
     status_ : {"converged", "max_iter", "max_time", "interrupted", "callback"}
         Why the last training stopped, or, the last two, why the search did.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
 
     Examples
     --------
@@ -172,7 +173,7 @@ class LinearSVCCV(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         y = on_host(check_labels(y))  # splitters and scorers want it there
         check_same_length(X, y)
         weights = check_weights(sample_weight, X)
-        scorer = _check_scorer(model, self.scoring, weights)
+        scorer = check_scorer(model, self.scoring, weights)
         splitter = check_cv(self.cv, y, classifier=True)
         in_place_of_X = np.zeros((y.size, 1)) if isinstance(X, Rows) else X
         folds = check_folds(splitter.split(in_place_of_X, y, groups), y, weights)
@@ -318,7 +319,7 @@ class _Search:
         model = self._fitted(self.path.attributes(which))
         present = np.unique(self.codes[train])
         if present.size < self.classes.size:
-            _forget_other_classes(model, present)
+            forget_other_classes(model, present)
         rows = pick(self.rows, held_out)
         X = rows.matrix if hasattr(rows, "matrix") else rows
         weights = None if self.weights is None else self.weights[held_out]
@@ -374,7 +375,7 @@ class _Search:
         return fit_sigmoids(np.concatenate(self.held_out), self.y[index], self.classes, weights)
 
 
-def _forget_other_classes(model, present):
+def forget_other_classes(model, present):
     """Have a fold's model know only the classes it was trained on, as if it had no others.
 
     Parameters
@@ -393,7 +394,7 @@ def _forget_other_classes(model, present):
     model.coef_, model.intercept_ = coef, intercept
 
 
-def _check_scorer(model, scoring, weights):
+def check_scorer(model, scoring, weights):
     """Return what scores a fitted model on rows: callable(model, X, y, weights)."""
     if not (scoring is None or isinstance(scoring, str) or callable(scoring)):
         raise ValueError(f"scoring must be one scorer or its name, not {scoring!r}")

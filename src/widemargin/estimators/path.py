@@ -47,7 +47,7 @@ _NOT_OF_A_PATH = ("C", "probability", "warm_start", "checkpoint")
 
 @dataclass(frozen=True)
 class SVMPath:
-    """Classifiers for a sequence of costs, as `svm_path` returns them.
+    """Classifiers for a sequence of costs, as `widemargin.svm_path` returns them.
 
     Attributes
     ----------
@@ -287,18 +287,33 @@ class CostPath:
 
     def warn(self, stacklevel: int) -> None:
         """Warn of trainings that a limit ended before their tolerance."""
-        if not self.cut_short:
-            return
-        gap, limit = max(self.cut_short)
-        warnings.warn(
-            f"{len(self.cut_short)} of {self.n_solved} trainings stopped at a limit, the worst at "
-            f"{limit}={getattr(self.model, limit)} with a relative duality gap of {gap:.2g}, "
-            f"above tol={self.model.tol:g}. They can be used, and up to that fraction of the "
-            f"objective could still be saved: raise {limit}, leave out large Cs or scale the "
-            "features.",
-            ConvergenceWarning,
-            stacklevel=stacklevel,
-        )
+        warn_of_limits(self.model, self.cut_short, self.n_solved, stacklevel + 1)
+
+
+def warn_of_limits(model, cut_short, n_solved: int, stacklevel: int) -> None:
+    """Warn of trainings that a limit ended before their tolerance.
+
+    Parameters
+    ----------
+    model : estimator
+        With tol and the limits.
+    cut_short : list of (float, str)
+        Relative gaps of those that met one, and its name.
+    n_solved : int
+        How many trainings there were.
+    """
+    if not cut_short:
+        return
+    gap, limit = max(cut_short)
+    warnings.warn(
+        f"{len(cut_short)} of {n_solved} trainings stopped at a limit, the worst at "
+        f"{limit}={getattr(model, limit)} with a relative duality gap of {gap:.2g}, "
+        f"above tol={model.tol:g}. They can be used, and up to that fraction of the "
+        f"objective could still be saved: raise {limit}, leave out large Cs or scale the "
+        "features.",
+        ConvergenceWarning,
+        stacklevel=stacklevel,
+    )
 
 
 def pick(rows: Rows, index) -> Rows:

@@ -10,6 +10,7 @@ from widemargin.data import Rows
 from widemargin.data.devices import DEVICES, is_on_gpu
 from widemargin.data.rows import coef_home, home
 from widemargin.estimators.fitting import Fit
+from widemargin.estimators.reporting import Reporting
 from widemargin.estimators.validation import (
     check_choice,
     check_matrix,
@@ -24,7 +25,7 @@ from widemargin.solvers import auto
 NORMALIZATIONS = ("pairs", "queries")
 
 
-class OrderingModel(CallbackSupportMixin, BaseEstimator):
+class OrderingModel(Reporting, CallbackSupportMixin, BaseEstimator):
     """A linear model trained by the pairwise hinge loss."""
 
     #: how pairs of several groups are weighed against each other

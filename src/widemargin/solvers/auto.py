@@ -82,6 +82,8 @@ def choose(rows, risk: MarginRisk | CrammerSinger) -> str:
         return "newton" if rows.n_features <= _SOME_FEATURES or risk.squared else "ocas"
     if on_disk:
         return "stream"
+    if not hasattr(rows, "arrays"):  # neither here nor there: all that is known are products
+        return "newton" if risk.squared else "ocas"
     return pick(facts(rows, risk))
 
 

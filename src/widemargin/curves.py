@@ -1,0 +1,184 @@
+"""What plots and reports draw: a fit's gap and objective as they went, its phases, its costs.
+
+Everything is read off a fitted estimator's attributes, so that any of them will do.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from widemargin.words import count, percent
+
+# These count passes over the rows; others count iterations.
+PASSING_SOLVERS = ("dcd", "acf", "stream", "bm", "sbm")
+
+
+@dataclass(frozen=True)
+class HistoryCurve:
+    """The gap checks of one problem, or of all of a model's problems together.
+
+    Attributes
+    ----------
+    name : str
+        The class that was told from the rest; "" where there was one problem, or for all.
+    time : ndarray of shape (m,)
+        Seconds since the fit began.
+    iteration : ndarray of shape (m,)
+        Passes over the rows, or iterations.
+    primal, dual : ndarray of shape (m,)
+        The best so far.
+    """
+
+    name: str
+    time: np.ndarray
+    iteration: np.ndarray
+    primal: np.ndarray
+    dual: np.ndarray
+
+    @property
+    def relative_gap(self) -> np.ndarray:
+        """The gap as a fraction of the primal value, (m,); never below zero."""
+        gap = np.maximum(self.primal - self.dual, 0.0)
+        return np.divide(gap, self.primal, out=np.zeros_like(gap), where=self.primal != 0.0)
+
+
+def history_curves(model) -> list[HistoryCurve]:
+    """Return one curve per problem: per class, where each was told from the rest.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        One without a history, as loaded ones are, has no curves.
+    """
+    by_problem: dict[int, list] = {}
+    for record in model.history_:
+        by_problem.setdefault(record.problem, []).append(record)
+    names = part_names(model)
+    return [
+        HistoryCurve(
+            names[problem] if names else "",
+            *(
+                np.array([getattr(record, name) for record in records])
+                for name in ("time", "iteration", "primal", "dual")
+            ),
+        )
+        for problem, records in sorted(by_problem.items())
+    ]
+
+
+def part_names(model) -> list[str]:
+    """Return the classes that had a problem of their own; none where there was one problem."""
+    return [str(label) for label in model.classes_] if model.certificate_.parts else []
+
+
+def total_curve(curves: list[HistoryCurve], by: str) -> HistoryCurve:
+    """Return the sum over problems, from the first moment at which all of them are known.
+
+    Parameters
+    ----------
+    curves : list of HistoryCurve
+        At least one.
+    by : {"time", "iteration"}
+        What a moment is. Problems that were solved one after another are side by side in
+        iterations, not in time.
+    """
+    moments = np.unique(np.concatenate([getattr(curve, by) for curve in curves]))
+    moments = moments[moments >= max(getattr(curve, by)[0] for curve in curves)]
+    sums = {name: np.zeros(moments.size) for name in ("primal", "dual")}
+    other = "iteration" if by == "time" else "time"
+    last = np.zeros(moments.size)
+    for curve in curves:
+        known = np.searchsorted(getattr(curve, by), moments, side="right") - 1
+        for name, values in sums.items():
+            values += getattr(curve, name)[known]
+        last = np.maximum(last, getattr(curve, other)[known])
+    return HistoryCurve("", **{by: moments, other: last}, **sums)
+
+
+def phase_seconds(model) -> dict[str, float]:
+    """Return the seconds that each phase of training took, summed over problems, longest first."""
+    ends = {record.problem: record.phases for record in model.history_}
+    seconds: dict[str, float] = {}
+    for phases in ends.values():
+        for name, took in phases.items():
+            seconds[name] = seconds.get(name, 0.0) + took
+    return dict(sorted(seconds.items(), key=lambda item: -item[1]))
+
+
+def iteration_unit(model) -> str:
+    """Return what the solver counts: "pass" or "iteration"."""
+    return "pass" if model.solver_ in PASSING_SOLVERS else "iteration"
+
+
+@dataclass(frozen=True)
+class CostCurve:
+    """Scores by C: what a search has tried, from the smallest C to the largest.
+
+    Attributes
+    ----------
+    Cs : ndarray of shape (m,)
+    scores : ndarray of shape (n_folds, m)
+    relative_gaps : ndarray of shape (n_folds, m)
+    best_C : float
+    """
+
+    Cs: np.ndarray
+    scores: np.ndarray
+    relative_gaps: np.ndarray
+    best_C: float
+
+    @property
+    def mean(self) -> np.ndarray:
+        return self.scores.mean(axis=0)
+
+    @property
+    def deviation(self) -> np.ndarray:
+        return self.scores.std(axis=0)
+
+    @property
+    def best_score(self) -> float:
+        return float(self.mean[self.Cs == self.best_C][0])
+
+
+def cost_curve(search) -> CostCurve:
+    """Return the scores of a fitted `LinearSVCCV`, without values of C that it did not reach."""
+    tried = np.flatnonzero(~np.isnan(search.scores_.mean(axis=0)))
+    tried = tried[np.argsort(search.Cs_[tried], kind="stable")]
+    return CostCurve(
+        search.Cs_[tried], search.scores_[:, tried], search.relative_gaps_[:, tried], search.C_
+    )
+
+
+def score_name(search) -> str:
+    """Return what the scores of a search are called, in words."""
+    scoring = search.scoring or "accuracy"
+    return scoring.replace("_", " ") if isinstance(scoring, str) else "score"
+
+
+def doubts(search, spelled: Callable[[str], str] = str) -> Iterator[str]:
+    """Yield what a reader of a search's result should know before trusting it.
+
+    Parameters
+    ----------
+    search : fitted LinearSVCCV
+    spelled : callable(name) -> str
+        How a parameter is called where this is read.
+    """
+    tried = ~np.isnan(search.scores_[0])
+    if search.status_ == "interrupted":
+        yield f"interrupted: {tried.sum()} of {count(tried.size, 'value')} of C tried"
+    gaps = search.relative_gaps_[:, tried]
+    n_loose = int(np.sum(gaps > search.tol))
+    if n_loose:
+        yield (
+            f"{n_loose} of {gaps.size} trainings stopped before {spelled('tol')} {search.tol:g}, "
+            f"with gaps of up to {percent(gaps.max())}: raise {spelled('max_iter')} or "
+            f"{spelled('max_time')}"
+        )
+    if search.status_ in ("max_iter", "max_time"):
+        yield f"the last training stopped early, {search.certificate_.bound_in_words()}"
+    costs = np.sort(search.Cs_[tried])
+    if costs[0] < costs[-1] and search.C_ in (costs[0], costs[-1]):
+        side = "smallest" if costs[0] == search.C_ else "largest"
+        yield f"the best C is the {side} one tried: a better one may lie beyond"

@@ -1,0 +1,187 @@
+"""Plots of fitted models, drawn into matplotlib's axes.
+
+Each function draws into `ax`, or into new axes where there is none, and returns the axes. Needs
+matplotlib: ``pip install 'widemargin[plot]'``.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from widemargin.curves import (
+    cost_curve,
+    history_curves,
+    iteration_unit,
+    phase_seconds,
+    score_name,
+    total_curve,
+)
+from widemargin.estimators.validation import check_choice
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Above this many curves a legend says less than it hides.
+_MOST_NAMED = 12
+
+
+def history(model, *, y="gap", x="time", total=False, ax=None) -> "Axes":
+    """Draw how the gap closed, or how objective and lower bound met.
+
+    Parameters
+    ----------
+    model : fitted LinearSVC, LinearSVCCV, LinearRanker or OrdinalSVC
+        One that was loaded from a file has no history.
+    y : {"gap", "objective"}, default="gap"
+        The relative duality gap, with a line at `tol`; or the objective and, dashed, the proved
+        lower bound.
+    x : {"time", "iteration"}, default="time"
+        Seconds since the fit began; or passes over the rows, or iterations.
+    total : bool, default=False
+        Whether to add up the classes that were told from the rest one by one, from the first
+        moment at which all of them are known, rather than to draw a curve for each.
+    ax : matplotlib Axes or None, default=None
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    check_choice("y", y, ("gap", "objective"))
+    check_choice("x", x, ("time", "iteration"))
+    curves = history_curves(model)
+    if not curves:
+        raise ValueError("the model has no history: it is not saved with a model")
+    if total:
+        curves = [total_curve(curves, x)]
+    ax = _axes(ax)
+    named = 1 < len(curves) <= _MOST_NAMED
+    for number, curve in enumerate(curves):
+        color = f"C{number % 10}"
+        moments = getattr(curve, x)
+        if y == "gap":
+            label = curve.name if named else None
+            ax.plot(moments, curve.relative_gap, ".-", color=color, label=label)
+        else:
+            first = number == 0
+            label = curve.name if named else ("objective" if first else None)
+            ax.plot(moments, curve.primal, ".-", color=color, label=label)
+            label = "proved lower bound" if first else None
+            ax.plot(moments, curve.dual, ".--", color=color, label=label)
+    if y == "gap":
+        ax.axhline(model.tol, color="0.5", ls=":", label=f"tol = {model.tol:g}")
+        ax.set(yscale="log", ylabel="relative duality gap")
+    else:
+        ax.set(ylabel="objective")
+    unit = {"pass": "passes over the rows", "iteration": "iterations"}[iteration_unit(model)]
+    ax.set(xlabel="seconds" if x == "time" else unit)
+    return _finished(ax)
+
+
+def phases(model, *, ax=None) -> "Axes":
+    """Draw how long each phase of training took, summed over classes.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        One that was loaded from a file has no history.
+    ax : matplotlib Axes or None, default=None
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    seconds = phase_seconds(model)
+    if not seconds:
+        raise ValueError("the model has no history: it is not saved with a model")
+    ax = _axes(ax)
+    ax.barh(list(seconds), list(seconds.values()))
+    ax.invert_yaxis()  # the longest on top
+    ax.set(xlabel="seconds")
+    return _finished(ax, legend=False)
+
+
+def scores(search, *, ax=None) -> "Axes":
+    """Draw the mean score of each C, with a band of one standard deviation over the folds.
+
+    Parameters
+    ----------
+    search : fitted LinearSVCCV
+    ax : matplotlib Axes or None, default=None
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    curve = cost_curve(search)
+    mean, deviation = curve.mean, curve.deviation
+    ax = _axes(ax)
+    band = f"± one standard deviation over {len(curve.scores)} folds"
+    ax.fill_between(
+        curve.Cs, mean - deviation, mean + deviation, color="C0", alpha=0.2, lw=0, label=band
+    )
+    ax.plot(curve.Cs, mean, "o-", color="C0", markersize=4, label="mean over folds")
+    chosen = f"best: C = {curve.best_C:.4g}, {curve.best_score:.4f}"
+    ax.plot(curve.best_C, curve.best_score, "o", color="C3", markersize=8, label=chosen)
+    ax.set(xscale="log", xlabel="C", ylabel=score_name(search))
+    return _finished(ax)
+
+
+def path(path, *, n_weights=10, label=None, feature_names=None, ax=None) -> "Axes":
+    """Draw the largest weights against C.
+
+    Parameters
+    ----------
+    path : SVMPath
+        As `widemargin.svm_path` returns it.
+    n_weights : int, default=10
+        How many features: those whose weights get largest.
+    label : class label or None, default=None
+        Whose weights, where there are more than two classes; None is the first.
+    feature_names : sequence of str of length n_features or None, default=None
+        None numbers the columns from 0.
+    ax : matplotlib Axes or None, default=None
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    problem = 0
+    if label is not None:
+        check_choice("label", label, path.classes.tolist())
+        problem = path.classes.tolist().index(label) if len(path.classes) > 2 else 0
+    order = np.argsort(path.Cs, kind="stable")
+    weights = path.coefs[order, problem]
+    if feature_names is not None and len(feature_names) != weights.shape[1]:
+        raise ValueError(
+            f"feature_names must be {weights.shape[1]} names, not {len(feature_names)}"
+        )
+    ax = _axes(ax)
+    for feature in np.argsort(-np.abs(weights).max(axis=0), kind="stable")[:n_weights]:
+        name = f"x{feature}" if feature_names is None else str(feature_names[feature])
+        ax.plot(path.Cs[order], weights[:, feature], ".-", label=name)
+    ax.axhline(0.0, color="0.5", lw=0.8)
+    whose = f" of class {path.classes[problem]}" if len(path.classes) > 2 else ""
+    ax.set(xscale="log", xlabel="C", ylabel=f"weight{whose}")
+    return _finished(ax)
+
+
+def _axes(ax):
+    """Return `ax`, or new axes."""
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ImportError(
+            "widemargin.plot needs matplotlib: pip install 'widemargin[plot]'"
+        ) from error
+    return pyplot.subplots(layout="constrained")[1]
+
+
+def _finished(ax, legend=True):
+    ax.grid(alpha=0.3)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    if legend and ax.get_legend_handles_labels()[1]:
+        ax.legend(frameon=False)
+    return ax

@@ -1,0 +1,194 @@
+"""The page, put together and written: one HTML file that loads nothing."""
+
+import ast
+import datetime
+import importlib.metadata
+import os
+import platform
+from dataclasses import dataclass
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+import widemargin
+from widemargin.atomic import atomic_write
+from widemargin.curves import iteration_unit
+from widemargin.report.measures import Judged
+from widemargin.report.progress import search, training
+from widemargin.report.proof import proof
+from widemargin.report.quality import quality
+from widemargin.report.weights import FeatureNames, weights
+from widemargin.words import count, duration, shape_in_words
+
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba")
+
+
+@dataclass(frozen=True)
+class JudgedRows:
+    """Rows to judge a model by.
+
+    Attributes
+    ----------
+    judged : Judged
+    origin : str
+        Which rows these are, in words.
+    trained_on : bool
+        Whether the model has seen them.
+    """
+
+    judged: Judged
+    origin: str = "the rows that were passed in"
+    trained_on: bool = False
+
+
+def write_report(
+    model,
+    path: str | os.PathLike,
+    rows: JudgedRows | None = None,
+    *,
+    feature_names=None,
+    first_feature: int = 0,
+    command: str | None = None,
+    data_name: str | None = None,
+) -> None:
+    """Write a page about a fitted model.
+
+    Parameters
+    ----------
+    model : fitted LinearSVC, LinearSVCCV, LinearRanker or OrdinalSVC
+    path : path-like
+        Where to write. An existing file is replaced, all at once.
+    rows : JudgedRows or None
+        None leaves out what the model predicts.
+    feature_names : mapping from name to column, sequence of n_features names, or None
+        None: those the model was trained with; or else features are numbered.
+    first_feature : int
+        What the first feature is numbered, where there are no names.
+    command : str or None
+        What makes this page again; None writes the code that does.
+    data_name : str or None
+        What the data is called.
+    """
+    code = _code(model, rows, path, feature_names is not None)
+    if feature_names is None:
+        feature_names = getattr(model, "feature_names_in_", None)
+    names = FeatureNames(feature_names, model.n_features_in_, first_feature)
+    contents = {
+        "kind": type(model).__name__,
+        "data_name": data_name,
+        "size": shape_in_words(
+            _n_rows(model),
+            model.n_features_in_,
+            len(model.classes_) if hasattr(model, "classes_") else None,
+        ),
+        "proof": proof(model),
+        "training": training(model),
+        "search": search(model),
+        "quality": None if rows is None else quality(model, rows.judged),
+        "rows": rows,
+        "weights": weights(model, names),
+        "command": command,
+        "code": code,
+        "repeatable": getattr(model, "random_state", 0) is not None,
+        "facts": _facts(model),
+        "parameters": _parameters(model),
+        "versions": _versions(),
+        "ordinal": hasattr(model, "thresholds_"),
+        "ranks": not hasattr(model, "classes_"),
+        "date": datetime.datetime.now(datetime.UTC).strftime("%d %B %Y").lstrip("0"),
+    }
+    environment = Environment(
+        loader=PackageLoader("widemargin.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    page = environment.get_template("report.html").render(contents)
+    with atomic_write(path) as file:
+        # Names of files may hold what no UTF-8 can.
+        file.write(page.encode("utf-8", "backslashreplace"))
+
+
+def _facts(model) -> dict[str, str]:
+    """Return how large the problem was and what work it took, on any machine."""
+    facts = {"rows": f"{_n_rows(model):,}", "features": f"{model.n_features_in_:,}"}
+    if hasattr(model, "classes_"):
+        facts["classes"] = f"{len(model.classes_):,}"
+    if hasattr(model, "n_pairs_"):
+        facts["pairs to put in order"] = f"{model.n_pairs_:,}"
+    facts["solver"] = model.solver_
+    facts["work"] = count(model.n_iter_, iteration_unit(model))
+    history = model.history_
+    if history:
+        facts["gap checks"] = f"{len(history):,}"
+        ends = {record.problem: record for record in history}.values()
+        n_reads = sum(record.disk_passes for record in ends)
+        if n_reads:
+            facts["times all rows were read from disk"] = f"{n_reads:,}"
+        facts["time until the last gap check"] = duration(max(end.time for end in ends))
+    return facts
+
+
+def _n_rows(model) -> int:
+    if hasattr(model, "n_samples_fit_"):
+        return model.n_samples_fit_
+    return model.dual_variables_.shape[1]
+
+
+def _parameters(model) -> list[tuple[str, str, bool]]:
+    """Return names, values and whether they are not the default."""
+    defaults = type(model)().get_params(deep=False)
+    return [
+        (name, _shortened(repr(value)), not _same(value, defaults[name]))
+        for name, value in model.get_params(deep=False).items()
+        if name != "verbose"  # changes nothing
+    ]
+
+
+def _code(model, rows, path, named: bool) -> str:
+    """Return Python that trains the model again and writes this page."""
+    kind = type(model).__name__
+    values = model.get_params(deep=False)
+    arguments = ", ".join(
+        f"{name}={_as_code(name, values[name])}" for name, _, given in _parameters(model) if given
+    )
+    data = ["X", "y"]
+    if rows is not None and rows.judged.qid is not None:
+        data.append("qid=qid")
+    shown = [repr(os.fspath(path)), *(data if rows is not None else [])]
+    if named:
+        shown.append("feature_names=feature_names")
+    return (
+        f"from widemargin import {kind}\n\n"
+        f"model = {kind}({arguments})\n"
+        f"model.fit({', '.join(data)})\n"
+        f"model.report({', '.join(shown)})"
+    )
+
+
+def _as_code(name: str, value) -> str:
+    """Return a parameter's value as Python writes it; its name where that is not to be read."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
+    text = repr(value)
+    try:
+        ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return name
+    return text
+
+
+def _same(value, default) -> bool:
+    return type(value) is type(default) and value == default
+
+
+def _shortened(text: str, most: int = 80) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _versions() -> str:
+    libraries = [f"{name} {importlib.metadata.version(name)}" for name in _LIBRARIES]
+    system = f"{platform.system()} {platform.machine()}"
+    own = f"widemargin {widemargin.__version__}"
+    return ", ".join([own, f"Python {platform.python_version()}", *libraries, system])

@@ -1,0 +1,82 @@
+"""The certificate in words."""
+
+import math
+from typing import Any
+
+from widemargin.curves import iteration_unit, part_names
+from widemargin.words import count, percent
+
+# A relative gap below this is rounding.
+_NOTHING = 1e-12
+
+
+def why_it_stopped(model, spelled=lambda name: f"{name} ="):
+    """Say what ended a training before its tolerance; `spelled` writes a parameter's name."""
+    reasons = {
+        "max_iter": f"{spelled('max_iter')} {model.max_iter} reached",
+        "max_time": f"{spelled('max_time')} {model.max_time} reached",
+        "interrupted": "interrupted",
+        "callback": "ended by a callback",
+    }
+    return reasons.get(model.status_, model.status_)
+
+
+def share(fraction: float) -> str:
+    """Format a relative gap; rounded, it may be below zero."""
+    return percent(fraction) if fraction > _NOTHING else "0 %"
+
+
+def proof(model) -> dict[str, Any]:
+    """Return what the page says of a model's certificate.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    """
+    certificate = model.certificate_
+    stopped = model.status_ != "converged"
+    bound = certificate.bound_in_words()
+    if not certificate.dual > 0.0:
+        bound = "no useful bound yet"
+    headline = f"stopped early, {bound}" if stopped else bound
+    parts = [
+        {"name": name, **_row(part), "loose": part.relative_gap > model.tol}
+        for name, part in zip(part_names(model), certificate.parts)
+    ]
+    headline = headline.replace(" %", "\N{NO-BREAK SPACE}%")
+    return {
+        "headline": headline[0].upper() + headline[1:],
+        "stopped": why_it_stopped(model) if stopped else None,
+        "tol": percent(model.tol),
+        "work": count(model.n_iter_, iteration_unit(model)),
+        "n_loose": sum(part["loose"] for part in parts),
+        "n_parts": len(parts),
+        "parts": parts,
+        "useful": certificate.dual > 0.0,
+        "optimal": certificate.relative_gap <= _NOTHING,
+        **_row(certificate),
+    }
+
+
+def _row(certificate) -> dict[str, str]:
+    gap = max(certificate.gap, 0.0)  # rounded, it may be below
+
+    def beside_the_gap(value):
+        """Write a number to the digit in which the gap shows, and to three at least."""
+        shown = gap > _NOTHING * abs(certificate.primal)
+        digits = max(_decimals(gap, 2), _decimals(value, 3)) if shown else _decimals(value, 6)
+        return f"{value:,.{digits}f}"
+
+    return {
+        "primal": beside_the_gap(certificate.primal),
+        "dual": beside_the_gap(certificate.dual),
+        "gap": f"{gap:.2g}" if gap < 100.0 else f"{gap:,.0f}",
+        "share": share(certificate.relative_gap),
+    }
+
+
+def _decimals(value: float, significant: int) -> int:
+    """Return how many decimals show so many digits of a number, within reason."""
+    if value == 0.0:
+        return 0
+    return min(max(significant - 1 - math.floor(math.log10(abs(value))), 0), 8)

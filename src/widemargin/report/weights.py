@@ -1,0 +1,107 @@
+"""The largest weights, with the names of their features."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from widemargin.arrays import on_host
+from widemargin.report.charts import bar
+from widemargin.report.progress import MOST_CURVES
+
+_MOST_WEIGHTS = 20
+_MOST_WEIGHTS_EACH = 8
+_MOST_CLASSES = 100
+_IN_A_LINE = 5
+
+
+class FeatureNames:
+    """What features are called.
+
+    Parameters
+    ----------
+    names : mapping from name to column, sequence of n_features names, or None
+        A vocabulary, as scikit-learn's vectorisers have one; names in the order of the columns.
+    n_features : int
+    first : int
+        What the first column is numbered, where there are no names.
+    """
+
+    def __init__(self, names, n_features: int, first: int = 0):
+        self.first = first
+        self.names: Mapping[int, str] | Sequence | None = names
+        if isinstance(names, Mapping):
+            self.names = {int(column): str(name) for name, column in names.items()}
+            outside = [column for column in self.names if not 0 <= column < n_features]
+            if outside:
+                raise ValueError(
+                    f"feature_names places {self.names[outside[0]]!r} in column {outside[0]}, and "
+                    f"the model has {n_features}"
+                )
+        elif names is not None and (isinstance(names, str) or len(names) != n_features):
+            raise ValueError(f"feature_names must be {n_features} names, not {len(names)}")
+
+    def __getitem__(self, column: int) -> str:
+        if isinstance(self.names, Mapping):
+            name = self.names.get(column)
+        else:
+            name = None if self.names is None else str(self.names[column])
+        return f"feature {column + self.first}" if name is None else name
+
+
+def weights(model, names: FeatureNames) -> dict[str, Any]:
+    """Return what the page says of the weights.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    names : FeatureNames
+    """
+    coef = np.atleast_2d(on_host(model.coef_))
+    labels = [str(label) for label in getattr(model, "classes_", [])]
+    alone = len(coef) == 1
+    found: dict[str, Any] = {
+        "alone": alone,
+        # Of an ordering, higher and lower say it all.
+        "sides": labels if alone and on_host(model.coef_).ndim == 2 else None,
+        "tables": [],
+        "lines": [],
+        "n_left_out": 0,
+        "n_features": f"{coef.shape[1]:,}",
+        "first": names.first if names.names is None else None,
+    }
+    if alone:
+        found["tables"] = [_table("", coef[0], names, _MOST_WEIGHTS)]
+    elif len(coef) <= MOST_CURVES:
+        found["tables"] = [
+            _table(label, row, names, _MOST_WEIGHTS_EACH) for label, row in zip(labels, coef)
+        ]
+    else:
+        for label, row in zip(labels[:_MOST_CLASSES], coef):
+            largest = _largest(np.maximum(row, 0.0), _IN_A_LINE).tolist()
+            found["lines"].append({"name": label, "features": [names[j] for j in largest]})
+        found["n_left_out"] = max(0, len(coef) - _MOST_CLASSES)
+    return found
+
+
+def _table(title, row, names, most) -> dict[str, Any]:
+    largest = _largest(np.abs(row), most)
+    top = abs(row[largest[0]]) if largest.size else 1.0
+    return {
+        "title": title,
+        "rows": [
+            {
+                "name": names[j],
+                "bar": bar(row[j] / top, signed=True),
+                "value": f"{row[j]:+.3g}".replace("-", "−"),
+            }
+            for j in largest.tolist()
+        ],
+    }
+
+
+def _largest(sizes, most):
+    """Return the columns of the largest sizes, largest first, without those that are zero."""
+    some = np.argpartition(-sizes, most)[:most] if sizes.size > most else np.arange(sizes.size)
+    some = some[np.lexsort((some, -sizes[some]))]
+    return some[sizes[some] > 0.0]

@@ -1,0 +1,292 @@
+"""What a page says is what the model is."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from data.on_disk import write
+from report.pages import Page, ordinal, ranking, report, searched, ten_classes, two_classes
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_score
+
+from widemargin import LinearRanker, LinearSVC, load_model, open_rows, save_model
+from widemargin.metrics import mean_average_precision, ndcg, pairwise_accuracy
+
+SCRIPT = "<script>alert('x')</script>"
+
+
+def test_the_certificate(tmp_path):
+    model, X, y = two_classes()
+    page = report(model, tmp_path, X, y)
+    certificate, tiles = model.certificate_, page.tiles()
+    for name, value in {"Objective": certificate.primal, "Lower bound": certificate.dual}.items():
+        assert float(tiles[name].replace(",", "")) == pytest.approx(value, rel=1e-3)
+    assert float(tiles["Gap"]) == pytest.approx(certificate.gap, rel=0.1)
+    assert float(tiles["Relative gap"].removesuffix(" %")) == pytest.approx(
+        100 * certificate.relative_gap, rel=0.1
+    )
+    assert tiles["Tolerance asked for"] == "0.1 %"
+    headline = page.text.split("classes ", 1)[1].replace("\N{NO-BREAK SPACE}", " ")
+    words = certificate.bound_in_words()
+    assert headline.startswith(words[0].upper() + words[1:])
+    assert "stopped early" not in page.text.lower()
+
+
+def test_two_classes_are_measured(tmp_path):
+    model, X, y = two_classes()
+    page = report(model, tmp_path, X, y)
+    scores, tiles = model.decision_function(X), page.tiles()
+    assert tiles["accuracy"] == f"{model.score(X, y):.4f}"
+    assert tiles["ROC area"] == f"{roc_auc_score(y, scores):.4f}"
+    assert f"Area {roc_auc_score(y, scores):.4f}" in page.text
+    assert f"Average precision {average_precision_score(y, scores):.4f}" in page.text
+    assert "the rows that were passed in: 100 rows, with 1 as the positive label" in page.text
+    labels = [svg["aria-label"] for svg in page.having("svg") if svg.get("role") == "img"]
+    assert [label.split(".")[0] for label in labels] == [
+        "Relative duality gap",
+        "Objective and lower bound",
+        "ROC curve",
+        "Precision and recall",
+        "What is taken for what",
+    ]
+
+
+def test_ten_classes(tmp_path):
+    model, X, y = ten_classes()
+    page = report(model, tmp_path, X, y)
+    for label, part in enumerate(model.certificate_.parts):
+        row = re.search(rf'<th scope="row">{label}</th>.*?</tr>', page.source)[0]
+        primal = re.search(r"<td[^>]*>([^<]*)</td>", row)[1]
+        assert float(primal) == pytest.approx(part.primal, rel=1e-2)
+    assert page.tiles()["accuracy"] == f"{model.score(X, y):.4f}"
+    counts = confusion_matrix(y, model.predict(X))
+    for i in range(10):
+        for j in range(10):
+            assert f"{i} taken for {j}: {counts[i, j]:,} of {counts[i].sum()}" in page.text
+    area = roc_auc_score(y == 8, model.decision_function(X)[:, 8])
+    assert f"8, {area:.4f}" in page.text
+    assert len(page.source) < 200_000
+
+
+def test_many_classes_and_labels_never_seen(tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.repeat([f"word {i}" for i in range(40)], 5)
+    X = rng.normal(size=(200, 6))
+    model = LinearSVC(random_state=0).fit(X, y)
+    other = y.copy()
+    other[:3] = "unheard of"
+    page = report(model, tmp_path, X, other)
+    assert "The 12 hardest of 40 classes" in page.text
+    scores = model.decision_function(X)
+    areas = [roc_auc_score(other == label, scores[:, j]) for j, label in enumerate(model.classes_)]
+    shown = {name for name in model.classes_ if f">{name}, " in page.source}
+    assert shown == set(model.classes_[np.argsort(areas)[:12]])
+    assert "The commonest mistakes" in page.text
+    assert "3 rows with labels that the model never saw count as wrong" in page.text
+    assert page.tiles()["accuracy"] == f"{np.mean(model.predict(X) == other):.4f}"
+    assert len(page.source) < 500_000
+
+
+def test_large_scores_make_small_pages(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200_000, 3))
+    y = (X[:, 0] + rng.normal(size=200_000) > 0).astype(int)
+    model = LinearSVC(random_state=0, tol=0.1).fit(X, y)
+    page = report(model, tmp_path, X, y)
+    assert len(page.source) < 60_000
+    assert f"Area {roc_auc_score(y, model.decision_function(X)):.4f}" in page.text
+
+
+def test_a_ranker(tmp_path):
+    model, X, y, qid = ranking()
+    page = report(model, tmp_path, X, y, qid=qid)
+    scores, tiles = model.decision_function(X), page.tiles()
+    assert tiles["groups"] == "12"
+    assert tiles["pairwise accuracy"] == f"{pairwise_accuracy(y, scores, qid):.4f}"
+    assert tiles["NDCG@10"] == f"{ndcg(y, scores, qid, 10):.4f}"
+    assert tiles["MAP"] == f"{mean_average_precision(y, scores, qid):.4f}"
+    assert f"NDCG@3: {ndcg(y, scores, qid, 3):.4f}" in page.text
+    assert "model.fit(X, y, qid=qid)" in page.text
+    assert "ROC" not in page.text
+
+
+def test_two_grades_have_a_roc_curve(tmp_path):
+    _, X, y, _ = ranking()
+    model = LinearRanker().fit(X, y > 0)
+    page = report(model, tmp_path, X, y > 0)
+    assert page.tiles()["ROC area"] == f"{model.score(X, y > 0):.4f}"
+    assert "ROC curve" in page.text
+
+
+def test_ordered_classes(tmp_path):
+    model, X, y = ordinal()
+    page = report(model, tmp_path, X, y)
+    error = np.abs(model.predict(X) - y).mean()
+    assert page.tiles()["mean absolute error"] == f"{error:.4f}"
+    counts = confusion_matrix(y, model.predict(X))
+    assert f"0 taken for 1: {counts[0, 1]} of {counts[0].sum()}" in page.text
+    assert "the thresholds between classes" in page.text
+
+
+def test_a_search_for_c(tmp_path):
+    model, X, y = searched()
+    page = report(model, tmp_path, X, y)
+    mean, worst = model.scores_.mean(axis=0), model.relative_gaps_.max()
+    for C, score, deviation in zip(model.Cs_, mean, model.scores_.std(axis=0)):
+        row = re.search(rf'<th scope="row" class="number">{C:g}</th>.*?</tr>', page.source)[0]
+        assert f">{score:.4f}<" in row
+        assert f">{deviation:.4f}<" in row
+    assert f"C = {model.C_:g} is best by cross-validation: accuracy {mean.max():.4f}" in page.text
+    assert worst <= model.tol
+    assert "LinearSVCCV(Cs=[0.01, 0.1, 1], random_state=0)" in page.text
+    assert ("one tried: a better one may lie beyond" in page.text) == (model.C_ != 0.1)
+
+
+def test_an_early_stop_is_said_plainly(tmp_path):
+    model, _, _ = ten_classes(C=10.0, max_iter=2)
+    assert model.status_ == "max_iter"
+    page = report(model, tmp_path)
+    assert "Stopped early, " in page.text
+    assert "Training stopped early (max_iter = 2 reached, after 2 passes)" in page.text
+    assert "10 of 10 stopped above the tolerance" in page.text
+
+
+def test_no_bound_yet(tmp_path):
+    model, _, _ = two_classes()
+    model.certificate_ = type(model.certificate_)(10.0, -5.0)
+    model.status_ = "interrupted"
+    page = report(model, tmp_path)
+    assert "Stopped early, no useful bound yet" in page.text
+    assert "is not known" in page.text
+
+
+def test_the_largest_weights_have_names(tmp_path):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(100, 30)), columns=[f"column {j}" for j in range(30)])
+    y = np.where(X["column 3"] - 2 * X["column 7"] > 0, "up", "down")
+    model = LinearSVC(random_state=0).fit(X, y)
+    page = report(model, tmp_path, X, y)
+    shown = re.findall(r'title="(column \d+)"', page.source)
+    expected = np.argsort(-np.abs(model.coef_[0]))[:20]
+    assert shown == [f"column {j}" for j in expected]
+    largest = f"{model.coef_[0, expected[0]]:+.3g}".replace("-", "\N{MINUS SIGN}")
+    assert largest in page.text
+    assert "towards up, and lower where it is negative, towards down" in page.text
+
+
+def test_a_vocabulary_and_numbers(tmp_path):
+    model, _, _ = two_classes()
+    largest = int(np.argmax(np.abs(model.coef_[0])))
+    page = report(model, tmp_path, feature_names={"the word": largest})
+    assert "the word" in page.text
+    assert f"feature {largest}" not in page.text
+    assert "Features are numbered" not in page.text
+    page = report(model, tmp_path)
+    assert f"feature {largest}" in page.text
+    assert "Features are numbered from 0" in page.text
+    with pytest.raises(ValueError, match="feature_names must be 8 names, not 2"):
+        model.report(tmp_path / "page.html", feature_names=["a", "b"])
+    with pytest.raises(ValueError, match="'far' in column 99"):
+        model.report(tmp_path / "page.html", feature_names={"far": 99})
+
+
+def test_what_users_write_is_text(tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), np.repeat([f"{SCRIPT}{i}" for i in range(3)], 20)
+    model = LinearSVC(random_state=0).fit(X, y)
+    model.class_weight = {SCRIPT: 1.0}
+    page = report(model, tmp_path, X, y, feature_names=[SCRIPT, "a & b", '" onload="x'])
+    assert not page.having("script")
+    assert "<script" not in page.source.lower()
+    assert not [attributes for _, attributes in page.elements if "onload" in attributes]
+    assert page.text.count(SCRIPT) > 10
+    assert '" onload="x' in page.text
+
+
+@pytest.mark.parametrize("make", [two_classes, ten_classes, ranking, ordinal, searched])
+def test_nothing_is_loaded(make, tmp_path):
+    model, X, y, *qid = make()
+    page = report(model, tmp_path, X, y, **dict(zip(["qid"], qid)))
+    assert page.loads() == []
+    (policy,) = [m["content"] for m in page.having("meta") if "http-equiv" in m]
+    assert policy.startswith("default-src 'none'")
+    charts = [svg for svg in page.having("svg") if svg["class"] == "chart"]
+    assert charts
+    assert all(svg["role"] == "img" and svg["aria-label"] for svg in charts)
+
+
+def test_rows_on_disk_are_read_through(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 6)).astype(np.float32)
+    y = (X[:, 0] > 0).astype(int)
+    rows = open_rows(write(tmp_path / "rows", sp.csr_matrix(X), y))
+    model = LinearSVC(random_state=0).fit(rows, rows.labels)
+    page = report(model, tmp_path, rows)
+    assert page.tiles()["accuracy"] == f"{model.score(X, y):.4f}"
+    assert "times all rows were read from disk" in page.text
+
+
+def test_groups_of_rows_on_disk(tmp_path):
+    model, X, y, qid = ranking()
+    rows = open_rows(write(tmp_path / "rows", sp.csr_matrix(X.astype("f4")), y, qid=qid))
+    page = report(model, tmp_path, rows)
+    assert page.tiles()["groups"] == "12"
+
+
+@pytest.mark.parametrize("make", [two_classes, ranking, ordinal])
+def test_a_model_from_a_file(make, tmp_path):
+    model, X, y, *_ = make()
+    save_model(model, tmp_path / "model.wm")
+    page = report(load_model(tmp_path / "model.wm"), tmp_path, X, y)
+    assert "a model file does not keep the history" in page.text
+    assert page.tiles()["Objective"] == report(model, tmp_path).tiles()["Objective"]
+
+
+def test_the_code_trains_the_same_model(tmp_path):
+    model, X, y = two_classes()
+    page = report(model, tmp_path, X, y)
+    code = re.search(r"from widemargin import LinearSVC.*?model\.report\(.*?\)", page.text)[0]
+    assert "LinearSVC(loss='hinge', random_state=0) model.fit(X, y)" in code
+    assert f"model.report('{tmp_path}/page.html', X, y)" in code
+
+
+def test_what_cannot_be_written_is_named(tmp_path):
+    model, X, y = two_classes()
+    with pytest.raises(FileNotFoundError) as caught:
+        model.report(tmp_path / "nowhere" / "page.html")
+    assert caught.value.filename == str(tmp_path / "nowhere" / "page.html")
+    with pytest.raises(IsADirectoryError, match=str(tmp_path)):
+        model.report(tmp_path)
+    model.report(tmp_path / "page.html")
+    before = (tmp_path / "page.html").read_bytes()
+    with pytest.raises(ValueError, match="X has 100 rows, and y has 3"):
+        model.report(tmp_path / "page.html", X, y[:3])
+    assert (tmp_path / "page.html").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_bad_rows(tmp_path):
+    model, X, y = two_classes()
+    path = tmp_path / "page.html"
+    with pytest.raises(ValueError, match="y is missing"):
+        model.report(path, X)
+    with pytest.raises(ValueError, match="X is not"):
+        model.report(path, None, y)
+    with pytest.raises(ValueError, match="LinearSVC knows no groups"):
+        model.report(path, X, y, qid=y)
+    with pytest.raises(ValueError, match="y holds <U"):
+        model.report(path, X, y.astype(str))
+    with pytest.raises(NotFittedError):
+        LinearSVC().report(path)
+    ranker, X, y, qid = ranking()
+    with pytest.raises(ValueError, match="qid has 5"):
+        ranker.report(path, X, y, qid=qid[:5])
+    assert not path.exists()
+
+
+def test_names_that_no_encoding_knows(tmp_path):
+    model, _, _ = two_classes()
+    model.report(tmp_path / "page.html", feature_names=[f"\udcff{j}" for j in range(8)])
+    assert "\\udcff" in Page(tmp_path / "page.html").text
