@@ -3,9 +3,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+GRIDS := text tall classes small
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu lint lint-ruff lint-format lint-mypy format bench clean
+.PHONY: help demo test test-gpu lint lint-ruff lint-format lint-mypy format docs bench bench-full bench-quick $(addprefix bench-,$(GRIDS)) clean
+# Timings that run side by side would tell nothing, and the rest is quick.
+.NOTPARALLEL:
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,10 +37,21 @@ format: $(VENV)/test.stamp ## rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/bench.stamp ## time widemargin beside its peers
-	$(BIN)/python -m benchmarks.run --grid text --out benchmarks/results/text.jsonl
-	$(BIN)/python -m benchmarks.analyse benchmarks/results/text.jsonl
+bench: bench-quick ## time widemargin beside its peers: about ten minutes
 	$(BIN)/python -m benchmarks.startup
+
+bench-full: bench $(addprefix bench-,$(GRIDS)) ## all benchmarks: hours
+	$(BIN)/python -m benchmarks.choice measure benchmarks/results/choice.jsonl
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.selection
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.papers
+
+bench-quick $(addprefix bench-,$(GRIDS)): bench-%: $(VENV)/bench.stamp
+	$(BIN)/python -m benchmarks.run --grid $*
+	$(BIN)/python -m benchmarks.analyse benchmarks/results/$*.jsonl
+	$(BIN)/python -m benchmarks.plot benchmarks/results/$*.jsonl
+
+docs: $(VENV)/docs.stamp ## build the site into build/docs, warnings as errors
+	$(BIN)/python -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/docs
 
 clean: ## remove the environment, caches and builds
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -48,6 +62,12 @@ $(VENV)/test.stamp: pyproject.toml
 	$(BIN)/python -m pip install -q -e '.[test]'
 	touch $@
 
+$(VENV)/docs.stamp: $(VENV)/test.stamp
+	$(BIN)/python -m pip install -q -e '.[docs]'
+	touch $@
+
+# lightning's build takes NumPy and Cython without asking for them; where it fails, it is skipped.
 $(VENV)/bench.stamp: $(VENV)/test.stamp
 	$(BIN)/python -m pip install -q -e '.[bench]'
+	-$(BIN)/python -m pip install -q --no-build-isolation sklearn-contrib-lightning==0.6.2.post0
 	touch $@
