@@ -66,22 +66,19 @@ def measure(path: Path) -> None:
     warnings.simplefilter("ignore")
     for dtype in (np.float32, np.float64):
         warm_up(dtype)
-    with path.open("w") as file:
-
-        def keep(record: dict) -> None:
-            file.write(json.dumps(record) + "\n")
-            file.flush()
-
-        keep(machine.describe())
-        for name in DATA:
-            try:
-                X, y = load(name)
-            except DatasetMissing as missing:
-                print(f"skipped {name}: {missing}")
-                continue
-            for loss in RISKS:
-                for C in COSTS:
-                    keep(measure_cell(name, X, y, loss, C))
+    records, skipped = [machine.describe()], []
+    for name in DATA:
+        try:
+            X, y = load(name)
+        except DatasetMissing as missing:
+            skipped.append(f"Skipped {name}: {missing}")
+            continue
+        for loss in RISKS:
+            for C in COSTS:
+                records.append(measure_cell(name, X, y, loss, C))
+                # Not before there is a record: where no set is there, an older file stays.
+                path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    print("\n".join(skipped))
 
 
 def warm_up(dtype) -> None:

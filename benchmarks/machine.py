@@ -9,15 +9,9 @@ from importlib import metadata
 from pathlib import Path
 
 import widemargin
+from benchmarks import peers
 
-_PACKAGES = (
-    "numpy",
-    "scipy",
-    "scikit-learn",
-    "numba",
-    "liblinear-official",
-    "snapml",
-)
+_PACKAGES = dict.fromkeys(("numpy", "scipy", "numba", *peers.DISTRIBUTIONS.values()))
 
 
 def describe() -> dict:
@@ -29,9 +23,7 @@ def describe() -> dict:
         "memory_gib": _memory_gib(),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        # Ours from the code itself: a checkout on the path may not be installed.
-        "versions": {"widemargin": widemargin.__version__}
-        | {package: _version(package) for package in _PACKAGES},
+        "versions": {package: _version(package) for package in _PACKAGES},
         "day": datetime.date.today().isoformat(),
     }
 
@@ -57,6 +49,9 @@ def _memory_gib() -> float | None:
 
 
 def _version(package: str) -> str | None:
+    if package == "widemargin":
+        # From the code itself: a checkout on the path may not be installed.
+        return widemargin.__version__
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -1,8 +1,8 @@
 """Measure one peer on one cell, in a process of its own; `benchmarks.run` starts it.
 
 Loads the data, warms the peer up (imports, compilation) on a few rows, then climbs the peer's
-ladder of settings until a fit is good enough. Only fits are timed; each is one JSON line on
-standard output as soon as it ends, so that a process that has to be stopped loses nothing.
+ladders of settings, each until a fit is good enough. Only fits are timed; each is one JSON line
+on standard output as soon as it ends, so that a process that has to be stopped loses nothing.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import time
 import warnings
@@ -20,10 +21,15 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import peers
-from benchmarks.problems import Cell, load, primal_objective, relative_suboptimality
+from benchmarks.problems import (
+    Cell,
+    Limits,
+    load,
+    primal_objective,
+    relative_suboptimality,
+)
 
-N_THREADS = 1
-WARM_UP_ROWS_PER_CLASS = 128
+WARM_UP_ROWS = 256
 MIN_REPEATS, MAX_REPEATS = 3, 9
 REPEAT_SECONDS = 1.0  # quick fits are repeated beyond MIN_REPEATS up to this time together
 STATUS_FILE = Path("/proc/self/status")
@@ -31,8 +37,8 @@ STRIDE = 3  # rungs per step while climbing; about twice the sweeps
 
 
 @dataclass
-class Limits:
-    """Time limits in seconds, on fit time alone; `spent` counts it."""
+class Budget:
+    """Time limits of one ladder in seconds, on fit time alone; `spent` counts it."""
 
     per_fit: float
     in_all: float
@@ -69,7 +75,7 @@ def time_to_target(
     timed_fit: Callable[[dict], tuple[float, float]],
     settings: list[dict],
     target: Callable[[float], bool],
-    limits: Limits,
+    budget: Budget,
 ) -> str:
     """Climb `settings` until a fit meets `target`, then repeat that fit for a steady time.
 
@@ -86,10 +92,10 @@ def time_to_target(
         lower = [second for done, second in seconds_at.items() if done < rung]
         higher = [second for done, second in seconds_at.items() if done > rung]
         expected = min(higher) if higher else 2 * max(lower, default=0.0)
-        if not limits.allow(expected):
+        if not budget.allow(expected):
             return None
         seconds_at[rung], objective = timed_fit(settings[rung])
-        limits.spent += seconds_at[rung]
+        budget.spent += seconds_at[rung]
         if target(objective):
             return True
         # The very same answer as with a looser setting: the peer has come to its own end.
@@ -105,20 +111,19 @@ def time_to_target(
     while len(timings) < MIN_REPEATS or (
         len(timings) < MAX_REPEATS and sum(timings) < REPEAT_SECONDS
     ):
-        if not limits.allow(timings[0]):
+        if not budget.allow(timings[0]):
             break
         timings.append(timed_fit(settings[rung])[0])
-        limits.spent += timings[-1]
+        budget.spent += timings[-1]
     return "reached"
 
 
 def few_rows(X, y):
     """Some rows of all classes, in the dtype and format of all of them."""
-    chosen = np.sort(
-        np.concatenate(
-            [np.flatnonzero(y == label)[:WARM_UP_ROWS_PER_CLASS] for label in np.unique(y)]
-        )
-    )
+    labels = np.unique(y)
+    per_class = max(2, WARM_UP_ROWS // labels.size)
+    chosen = np.concatenate([np.flatnonzero(y == label)[:per_class] for label in labels])
+    chosen.sort()
     return X[chosen], y[chosen]
 
 
@@ -139,46 +144,72 @@ def reset_peak_memory() -> None:
         Path("/proc/self/clear_refs").write_text("5")
 
 
-def measure(cell: Cell, module: str, bound: float, target: float, limits: Limits, report) -> None:
+def warm_up(peer, cell: Cell, X, y) -> tuple[float, float]:
+    """Seconds of the first fits to a few rows, and of the same fits again.
+
+    The difference is what the peer spends on compiling, or on loading what it compiled before.
+    """
+    small = peer.prepare(*few_rows(X, y), cell)
+
+    def fits() -> float:
+        started = time.perf_counter()
+        for setting in peer.warm_up_settings(cell):
+            with contextlib.suppress(ValueError):  # an overflow; the climb will tell
+                peer.fit(small, cell, setting)
+        return time.perf_counter() - started
+
+    return fits(), fits()
+
+
+def measure(
+    cell: Cell,
+    module: str,
+    bound: float,
+    target: float,
+    limits: Limits,
+    cache: Path | None,
+    report: Callable[[dict], None],
+) -> None:
     """Measure the peer in `module` on `cell`; `report` receives one dictionary per event."""
     where = {"cell": cell.name, "peer_module": module}
-    try:
-        peer = peers.load(module)
-    except ImportError as error:
-        report({"kind": "skipped", **where, "why": f"not installed: {error.name}"})
-        return
-    data = load(cell.data)
-    started = time.perf_counter()
-    prepared = peer.prepare(data.X, data.y)
-    prepare_s = time.perf_counter() - started
+    peer = peers.load(module)
+    where["peer"] = peer.name
+    data = load(cell.data, cache)
+    first_fit_s, warm_fit_s = warm_up(peer, cell, data.X, data.y)
 
-    started = time.perf_counter()
-    small = peer.prepare(*few_rows(data.X, data.y))
-    for setting in peer.warm_up_settings():
-        peer.fit(small, cell, setting, N_THREADS)
-    warm_up_s = time.perf_counter() - started
-
+    # From here on: a copy that the peer needs in its own form is memory that it takes.
     reset_peak_memory()
-    before, peak = memory_now("VmRSS"), 0
+    with_data, peak = memory_now("VmRSS"), 0
+    started = time.perf_counter()
+    prepared = peer.prepare(data.X, data.y, cell)
+    prepare_s = time.perf_counter() - started
 
     def timed_fit(setting: dict) -> tuple[float, float]:
         nonlocal peak, bound
         started = time.perf_counter()
-        fitted = peer.fit(prepared, cell, setting, N_THREADS)
+        try:
+            fitted = peer.fit(prepared, cell, setting)
+        except ValueError as error:  # SGDClassifier's for an overflow
+            report({"kind": "failed", **where, "setting": setting, "why": str(error)})
+            return time.perf_counter() - started, math.inf
         seconds = time.perf_counter() - started
         peak = max(peak, memory_now("VmHWM") or 0)
         objective = primal_objective(cell, data.X, data.y, fitted.coef, fitted.intercept)
-        # Where the reference ran out of time, a certified fit may prove more than it did.
-        bound = max(bound, fitted.notes.get("dual", bound))
         # Computing the objective needs memory too, which is not the peer's.
         reset_peak_memory()
+        if not math.isfinite(objective):
+            why = "its objective is not finite"
+            report({"kind": "failed", **where, "setting": setting, "why": why})
+            return seconds, math.inf
+        # Where the reference ran out of time, a certified fit may prove more than it did.
+        bound = max(bound, fitted.notes.get("dual", bound))
         outcome = {"seconds": seconds, "objective": objective, "notes": fitted.notes}
-        report({"kind": "fit", **where, "peer": peer.name, "setting": setting, **outcome})
+        report({"kind": "fit", **where, "setting": setting, **outcome})
         return seconds, objective
 
-    outcome = time_to_target(
+    outcome = climb_all(
         timed_fit,
-        peer.settings(),
+        peer.ladders(cell),
         lambda objective: relative_suboptimality(objective, bound) <= target,
         limits,
     )
@@ -186,14 +217,42 @@ def measure(cell: Cell, module: str, bound: float, target: float, limits: Limits
         {
             "kind": "peer",
             **where,
-            "peer": peer.name,
             "outcome": outcome,
             "prepare_s": prepare_s,
-            "warm_up_s": warm_up_s,
-            "bytes_before_fit": before,
+            "first_fit_s": first_fit_s,
+            "warm_fit_s": warm_fit_s,
+            "bytes_with_data": with_data,
             "bytes_at_peak": peak or None,
         }
     )
+
+
+def climb_all(
+    timed_fit: Callable[[dict], tuple[float, float]],
+    ladders: list[list[dict]],
+    target: Callable[[float], bool],
+    limits: Limits,
+) -> str:
+    """Climb one ladder after the other in equal shares of the time; how it ended, in all.
+
+    Once a ladder has met the target, fits of the others need not take much longer.
+    """
+    outcomes, spent, longest = [], 0.0, limits.fit
+    for place, settings in enumerate(ladders):
+        budget = Budget(longest, (limits.peer - spent) / (len(ladders) - place))
+        good = []
+
+        def watched_fit(setting: dict, good=good) -> tuple[float, float]:
+            seconds, objective = timed_fit(setting)
+            if target(objective):
+                good.append(seconds)
+            return seconds, objective
+
+        outcomes.append(time_to_target(watched_fit, settings, target, budget))
+        spent += budget.spent
+        longest = min([longest, *(2 * seconds for seconds in good)])
+    by_rank = ("reached", "time limit", "ladder ended")
+    return min(outcomes, key=by_rank.index)
 
 
 def json_lines_to_stdout() -> Callable[[dict], None]:
@@ -213,14 +272,14 @@ def main() -> None:
     parser.add_argument("--cell", type=Cell.from_json, required=True, help="a cell as JSON")
     parser.add_argument("--peer", choices=peers.MODULES, required=True)
     parser.add_argument("--bound", type=float, required=True, help="proven lower bound")
-    parser.add_argument("--target", type=float, default=1e-3, help="relative suboptimality")
-    parser.add_argument("--fit-limit", type=float, default=12.0, help="seconds per fit")
-    parser.add_argument("--peer-limit", type=float, default=30.0, help="seconds of all fits")
+    parser.add_argument("--target", type=float, required=True, help="relative suboptimality")
+    parser.add_argument("--limits", type=Limits.from_json, required=True, help="as JSON")
+    parser.add_argument("--cache", type=Path, help="a folder for data that is loaded again")
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # "failed to converge" is what the ladder is for
-    limits = Limits(options.fit_limit, options.peer_limit)
     report = json_lines_to_stdout()
-    measure(options.cell, options.peer, options.bound, options.target, limits, report)
+    problem = (options.cell, options.peer, options.bound, options.target)
+    measure(*problem, options.limits, options.cache, report)
 
 
 if __name__ == "__main__":

@@ -9,32 +9,37 @@ from sklearn.svm import LinearSVC
 
 from . import RANDOM_SEED, Fit, iteration_ladder
 
-name = "scikit-learn"
+name = "sklearn LinearSVC"
+losses = ("hinge", "squared_hinge", "crammer_singer")
+intercepts = ("none", "penalized")
+most_rows = None
+several_classes = True
 
 
-def prepare(X, y):
+def prepare(X, y, cell):
     # It computes in float64: given float32, every fit would convert first.
     return X.astype(np.float64), y.astype(np.float64)
 
 
-def settings():
-    return [{"max_iter": max_iter, "tol": 1e-4} for max_iter in iteration_ladder()]
+def ladders(cell):
+    return [[{"max_iter": max_iter, "tol": 1e-4} for max_iter in iteration_ladder()]]
 
 
-def warm_up_settings():
-    return settings()[:1]
+def warm_up_settings(cell):
+    return ladders(cell)[0][:1]
 
 
-def fit(prepared, cell, setting, n_threads):
-    if n_threads != 1:
-        raise ValueError("scikit-learn's LinearSVC has one thread")
-    X, y = prepared
+def fit(prepared, cell, setting):
+    if cell.loss == "crammer_singer":
+        loss = {"multi_class": "crammer_singer"}
+    else:
+        loss = {"loss": cell.loss}
     model = LinearSVC(
         C=cell.C,
-        loss=cell.loss,
         dual="auto",
         fit_intercept=cell.intercept == "penalized",
         random_state=RANDOM_SEED,
+        **loss,
         **setting,
-    ).fit(X, y)
+    ).fit(*prepared)
     return Fit(model.coef_, np.ravel(model.intercept_), {"n_iter": int(np.max(model.n_iter_))})

@@ -8,32 +8,35 @@ the limit on sweeps and keeps the tolerance out of the way.
 import numpy as np
 from snapml import SupportVectorMachine
 
-from . import RANDOM_SEED, Fit, iteration_ladder
+from . import N_THREADS, RANDOM_SEED, Fit, iteration_ladder
 
 name = "snapml"
+losses = ("hinge", "squared_hinge")
+intercepts = ("none", "penalized")
+most_rows = None
+several_classes = True
 
 
-def prepare(X, y):
+def prepare(X, y, cell):
     return X, y.astype("float32")
 
 
-def settings():
-    return [{"max_iter": max_iter, "tol": 1e-9} for max_iter in iteration_ladder()]
+def ladders(cell):
+    return [[{"max_iter": max_iter, "tol": 1e-9} for max_iter in iteration_ladder()]]
 
 
-def warm_up_settings():
-    return settings()[:1]
+def warm_up_settings(cell):
+    return ladders(cell)[0][:1]
 
 
-def fit(prepared, cell, setting, n_threads):
-    X, y = prepared
+def fit(prepared, cell, setting):
     model = SupportVectorMachine(
         loss=cell.loss,
         regularizer=1 / cell.C,
         fit_intercept=cell.intercept == "penalized",
-        n_jobs=n_threads,
+        n_jobs=N_THREADS,
         random_state=RANDOM_SEED,
         **setting,
-    ).fit(X, y)
+    ).fit(*prepared)
     intercept = np.ravel(model.intercept_) if cell.intercept == "penalized" else 0.0
     return Fit(model.coef_, intercept, {"n_iter": int(np.max(model.n_iter_))})
