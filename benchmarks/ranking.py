@@ -1,9 +1,10 @@
-"""Ranking, ROC area and ordinal regression: growth, quality, and the price of explicit pairs.
+"""Ranking, ROC area and ordinal regression: many ranks, and quality.
 
     OMP_NUM_THREADS=1 python -m benchmarks.ranking                # all of it, about half an hour
-    OMP_NUM_THREADS=1 python -m benchmarks.ranking growth roc     # some sections
+    OMP_NUM_THREADS=1 python -m benchmarks.ranking levels roc     # some sections
 
-rewrites the tables in docs/ranking.md. Fits use two threads unless said otherwise.
+rewrites the tables in docs/ranking.md. Fits use two threads. Time against the number of rows, and
+beside explicit pairs, is Joachims' claim: `benchmarks.papers.joachims` has it.
 """
 
 from __future__ import annotations
@@ -13,14 +14,12 @@ import warnings
 from statistics import median
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC as SklearnLinearSVC
 
 from benchmarks.analyse import ROOT
 from benchmarks.sections import run, table
@@ -53,46 +52,7 @@ def shuffled_covtype():
     return data.X[order], data.y[order]
 
 
-def slope(sizes, times) -> float:
-    """Return the slope of log time over log size."""
-    return float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
-
-
 # --- time -------------------------------------------------------------------------------
-
-
-def growth() -> str:
-    """ROC area on more and more of covtype, at the same C times rows."""
-    X, y = shuffled_covtype()
-    y = (y == 2).astype(int)
-    sizes = [5_000, 15_000, 50_000, 150_000, 581_012]
-    rows, each = [], {"ocas": [], "cpa": []}
-    for n in sizes:
-        cells = [f"{n:,}"]
-        for solver, times in each.items():
-            model = LinearRanker(C=1e4 / n, solver=solver, n_jobs=2)
-            seconds = []
-            for _ in range(3):
-                started = time.perf_counter()
-                model.fit(X[:n], y[:n])
-                seconds.append(time.perf_counter() - started)
-            times.append(median(seconds) / model.n_iter_)
-            cells += [f"{model.n_iter_}", f"{median(seconds):.3g} s", f"{1e3 * times[-1]:.3g} ms"]
-        cells.append(f"{model.n_pairs_:.2g}")
-        rows.append(cells)
-    slopes = [f"{slope(sizes, times):.2f}" for times in each.values()]
-    rows.append(["slope", "", "", slopes[0], "", "", slopes[1], ""])
-    header = [
-        "rows",
-        "ocas: iterations",
-        "time",
-        "each",
-        "cpa: iterations",
-        "time",
-        "each",
-        "pairs",
-    ]
-    return table(header, rows)
 
 
 def levels() -> str:
@@ -122,54 +82,6 @@ def levels() -> str:
             ]
         )
     return table(["values", "iterations", "each", "over 10 values", "pairs in order"], rows)
-
-
-def explicit() -> str:
-    """All pair differences given to scikit-learn, where they fit into memory."""
-    data = load("ijcnn1")
-    rows = []
-    for n in (2_000, 6_000, 16_000):
-        X, y = data.X[:n], data.y[:n]
-        X = np.asarray(X.toarray() if issparse(X) else X, dtype=np.float64)
-        model = LinearRanker(C=1.0)
-        seconds = []
-        for _ in range(3):
-            started = time.perf_counter()
-            model.fit(X, y)
-            seconds.append(time.perf_counter() - started)
-        ours = median(seconds)
-        upper, lower = X[y > 0], X[y < 0]
-        differences = (upper[:, None] - lower[None]).reshape(-1, X.shape[1])
-        sign = np.where(np.arange(len(differences)) % 2, 1.0, -1.0)  # it wants two classes
-        differences *= sign[:, None]
-        cost = n / len(differences)
-        for sweeps in (3, 10, 30, 100, 300):
-            peer = SklearnLinearSVC(
-                C=cost, loss="hinge", fit_intercept=False, tol=1e-9, max_iter=sweeps
-            )
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                started = time.perf_counter()
-                peer.fit(differences, sign)
-                theirs = time.perf_counter() - started
-            losses = np.maximum(0.0, 1.0 - sign * (differences @ peer.coef_[0]))
-            value = 0.5 * np.sum(peer.coef_**2) + cost * losses.sum()
-            excess = value / model.certificate_.dual - 1.0
-            if excess <= 1e-3 or theirs > 300.0:
-                break
-        rows.append(
-            [
-                f"{n:,}",
-                f"{len(differences):,}",
-                f"{differences.nbytes / 2**30:.2g} GiB",
-                f"{ours:.2g} s",
-                f"{theirs:.3g} s, {100 * excess:.2g} % above",
-                f"{theirs / ours:.0f}",
-            ]
-        )
-        del differences, losses
-    header = ["rows", "pairs", "their size", "LinearRanker", "LinearSVC on the pairs", "ratio"]
-    return table(header, rows)
 
 
 # --- quality ----------------------------------------------------------------------------
@@ -329,9 +241,7 @@ class RoundedRidge(Ridge):
 
 
 SECTIONS = {
-    "growth": growth,
     "levels": levels,
-    "explicit": explicit,
     "roc": roc,
     "letor": letor,
     "ordinal": ordinal,
