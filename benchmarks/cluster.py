@@ -1,6 +1,6 @@
 """Training on a Dask cluster: the same answer, what a round costs, and a thousand workers.
 
-    OMP_NUM_THREADS=1 python -m benchmarks.cluster              # all of it, about ten minutes
+    OMP_NUM_THREADS=1 python -m benchmarks.cluster              # all of it, about half an hour
     OMP_NUM_THREADS=1 python -m benchmarks.cluster same         # some sections
 
 rewrites the tables in docs/cluster.md. Workers are processes of one thread on this machine. Where
@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import time
 import uuid
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -28,13 +28,14 @@ from distributed import Client, LocalCluster, get_task_stream, wait
 
 import widemargin
 from benchmarks.analyse import ROOT
-from benchmarks.out_of_core import _file
+from benchmarks.files import PATHS, in_memory, kept, paths_file
 from benchmarks.problems import load
 from benchmarks.sections import run, table
-from widemargin.dask import LinearSVC, tasks
+from widemargin.dask import LinearSVC, LinearSVCCV, tasks, training
 from widemargin.dask.training import labelled_part
 from widemargin.data import shards
 from widemargin.data.partitions import _FAN, Partitions
+from widemargin.solvers.line_search import Penalty
 
 DOCUMENT = ROOT / "docs" / "cluster.md"
 WORKERS = (1, 2, 4)
@@ -88,17 +89,26 @@ def per_iteration(model, what) -> float:
 
 # --- the same answer --------------------------------------------------------------------------
 
+SOME_PATHS = 50_000
+# Sets in files, and the bytes of each of these.
+SHARDS = {"rcv1": 1 << 20, "debian_paths": 4 << 20}
+
 
 def same() -> str:
     """One, two and four workers against one machine."""
     rows = []
-    for name, C in (("rcv1", 1.0), ("covtype_binary", 0.01), ("rcv1, shards", 1.0)):
+    for name, C in (
+        ("rcv1", 1.0),
+        ("covtype_binary", 0.01),
+        ("rcv1, shards", 1.0),
+        ("debian_paths, shards", 1.0),
+    ):
         settings = {"C": C, "loss": "hinge", "fit_intercept": False, "tol": TOL}
         X, y = _data(name)
         alone = widemargin.LinearSVC(solver="ocas", n_jobs=1, **settings).fit(X, y)
         for n in WORKERS:
             with cluster(n) as client:
-                given = (_shards(),) if "shards" in name else spread(client, X, y, n)
+                given = (_shards(name),) if "shards" in name else spread(client, X, y, n)
                 LinearSVC(max_iter=2, **settings).fit(*given)  # kernels are loaded
                 sent = loopback()
                 with get_task_stream(client) as stream:
@@ -142,19 +152,74 @@ def _busiest(stream) -> float:
 
 
 def _data(name):
-    data = load(name.split(",")[0])
+    """Rows and labels, in memory; of debian_paths, hashed n-grams of some."""
+    name = name.split(",")[0]
+    if name == "debian_paths":
+        rows = widemargin.open_rows(paths_file(10), PATHS)
+        return in_memory(rows, SOME_PATHS), rows.labels[:SOME_PATHS]
+    data = load(name)
     return data.X, data.y
 
 
-def _shards() -> Path:
-    """A folder of rcv1's rows, in some eight files."""
-    return _file("rcv1-shards", _write_shards)
+def _shards(name: str) -> Path:
+    """A folder of a set's rows, in several files."""
+    name = name.split(",")[0]
+    return kept(f"cluster-{name}", _write_shards, name)
 
 
-def _write_shards(path: Path) -> None:
-    data = load("rcv1")
-    with mock.patch.object(shards, "PART_BYTES", 1 << 20), shards.ShardWriter(path) as writer:
-        writer.add(data.X, data.y)
+def _write_shards(path: Path, name: str) -> None:
+    X, y = _data(name)
+    small = mock.patch.object(shards, "PART_BYTES", SHARDS[name])
+    with small, shards.ShardWriter(path) as writer:
+        writer.add(X, y)
+
+
+# --- problems that share rounds -----------------------------------------------------------------
+
+# What the engine does without, for comparison.
+WITHOUT = {
+    "as it is": (),
+    "planes not kept from C to C": (mock.patch.object(training.Training, "keep_planes"),),
+    "one problem after another": (mock.patch.object(training, "_MOST_TOGETHER", 1),),
+}
+
+
+def together() -> str:
+    """Classes and folds side by side, and one after another."""
+    settings = {"loss": "hinge", "fit_intercept": False}
+    classes = LinearSVC(C=0.01, tol=1e-2, **settings)
+    folds = LinearSVCCV(Cs=np.logspace(-2, 1, 7), cv=5, tol=TOL, **settings)
+    rows = []
+    with cluster(2) as client:
+        for what, name, model in (
+            ("classes", "mnist", classes),
+            ("folds of two classes", "rcv1", folds),
+        ):
+            given = spread(client, *_data(name), 2)
+            LinearSVC(max_iter=2, **settings).fit(*given)  # kernels are loaded
+            for variant, patches in WITHOUT.items():
+                if model is classes and "planes" in variant:
+                    continue
+                with ExitStack() as stack:
+                    for patch in patches:
+                        stack.enter_context(patch)
+                    sent, began = loopback(), time.perf_counter()
+                    model.fit(*given)
+                    taken, sent = time.perf_counter() - began, loopback() - sent
+                rows.append(
+                    [
+                        f"{what}, {name}",
+                        variant,
+                        f"{model.n_rounds_}",
+                        f"{sent / 1e6:,.0f} MB",
+                        f"{taken:.0f} s",
+                        f"{getattr(model, 'C_', None) or model.C:.3g}",
+                        f"{model.certificate_.primal:.6g}",
+                        f"{model.certificate_.relative_gap:.1e}",
+                    ]
+                )
+    header = ["what", "variant", "rounds", "on the wire", "time", "C", "objective there", "gap"]
+    return table(header, rows)
 
 
 # --- what a round costs -------------------------------------------------------------------------
@@ -207,16 +272,18 @@ def measured_round(d: int, n: int):
 def arithmetic(X, y) -> float:
     """Seconds that a part's tasks of one round take, in this process."""
     part = labelled_part(X, y, None, "bench-0")
-    recipe = tasks.Recipe(np.array([-1, 1]), np.ones(2), "hinge", 1, uuid.uuid4().hex)
+    recipe = tasks.Recipe(np.array([-1, 1]), np.ones(2), "hinge", 1)
     rng = np.random.default_rng(0)
-    steps = np.append(0.0, np.geomspace(0.01, 10.0, 63))
+    steps, penalty = np.append(0.0, np.geomspace(0.01, 10.0, 63)), Penalty(1.0, 0.0, 0.0)
     center = tasks.Point("0", np.zeros(X.shape[1]), 0.0)
     taken = []
     for j in range(9):
         target = tasks.Point(f"to {j}", rng.normal(0, 0.1, X.shape[1]).astype(np.float32), 0.0)
+        line = tasks.Line(recipe, center, target, steps, penalty, 0.0, f"{j + 1}")
+        questions = tasks.Questions([line], [])
         began = time.perf_counter()
-        tasks.line_sums(part, recipe, center, target, steps)
-        tasks.plane(part, recipe, center, target, 0.1, 0.1, f"{j + 1}")
+        tasks.line_sums(part, questions)
+        tasks.shares(part, questions, [0.1])
         taken.append(time.perf_counter() - began)
         center = center._replace(name=f"{j + 1}")  # whose scores the part has now
     tasks.forget([part.name])
@@ -227,7 +294,7 @@ def empty_round(client, n_groups: int) -> float:
     """Seconds of a graph of a round's shape that does nothing."""
     nothing = delayed(_nothing, pure=False)
     parts = Partitions(client, {f"{j}": nothing(j) for j in range(n_groups)})
-    parts.groups = [[future] for future in parts.futures]  # as if each had a worker of its own
+    parts.groups = [("", [future]) for future in parts.futures]  # each as if on its own worker
 
     def round_trip():
         chosen = parts.do(_nothing, parts.each(_nothing, _nothing))
@@ -320,7 +387,7 @@ def simulated(costs: Costs, n: int, n_rows: int, n_entries: int, d: int) -> list
     work = n_rows / n * (costs.row + n_entries * costs.entry) + d * costs.feature
     depth = math.ceil(math.log(n, _FAN) - 1e-9)
     tree = sum(math.ceil(n / _FAN**j) for j in range(1, depth + 1))
-    scheduler = costs.task * (2 * n + 3 + tree) + costs.level * (4 + depth)
+    scheduler = costs.task * (2 * n + 2 + tree) + costs.level * (4 + depth)
     sent, share = 12 * d, 8 * d  # the best point and the next, float64 and float32; a plane
     hops = math.ceil(math.log(n, 1 + PEERS) - 1e-9)
     down = sent * (costs.ask + hops * costs.peer * min(n - 1, PEERS)) + AGAIN * max(0, hops - 1)
@@ -338,7 +405,7 @@ def measured_costs() -> Costs:
     few, many = ((one(100_000, m, N_FEATURES) - feature * N_FEATURES) / 1e5 for m in (10, 50))
     entry = (many - few) / 40
     share = tasks.Share(0.1, np.ones(N_FEATURES), np.ones(1), np.ones(1), 0.0, 0.0, 0)
-    add = seconds_of(lambda: tasks.add_shares([share] * _FAN)) / (_FAN - 1) / N_FEATURES
+    add = seconds_of(lambda: tasks.add_shares([[share]] * _FAN)) / (_FAN - 1) / N_FEATURES
     with cluster(2) as client:
         sizes = np.array([1, 4, 16, 64, 128])
         done = [empty_round(client, n) for n in sizes]
@@ -384,7 +451,13 @@ def warm_up() -> None:
     arithmetic(*random_rows(60, 20, 5))
 
 
-SECTIONS = {"same": same, "overhead": overhead, "averaging": averaging, "scaling": scaling}
+SECTIONS = {
+    "same": same,
+    "together": together,
+    "overhead": overhead,
+    "averaging": averaging,
+    "scaling": scaling,
+}
 
 if __name__ == "__main__":
     run(__doc__, DOCUMENT, SECTIONS, warm_up)

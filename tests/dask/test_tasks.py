@@ -1,43 +1,81 @@
-"""What workers remember saves time, and changes nothing."""
+"""What workers remember saves time, and changes nothing; nor does sharing a pass."""
 
 import numpy as np
 import pytest
 
 from widemargin.dask import tasks
 from widemargin.data import as_rows
+from widemargin.solvers.line_search import Penalty
 
 
 @pytest.fixture
 def part():
     random = np.random.default_rng(0)
     X, y = random.normal(size=(50, 4)), random.integers(0, 2, 50)
-    yield tasks.Part(as_rows(X), y, None, None, "a part")
+    yield tasks.Part(as_rows(X), y, None, None, "a part", random.integers(0, 3, 50))
     tasks.forget(["a part"])
+
+
+def recipe(positive=1, **others):
+    return tasks.Recipe(np.array([0, 1]), np.ones(2), "hinge", positive, **others)
 
 
 def point(name, seed):
     return tasks.Point(name, np.random.default_rng(seed).normal(size=4), 0.1)
 
 
+def line(of, seed=1):
+    steps, penalty = np.array([0.0, 0.5]), Penalty(1.0, -1.0, 1.0)
+    ends = point(f"center {seed}", seed), point(f"target {seed}", seed + 1)
+    return tasks.Line(of, *ends, steps, penalty, 0.0, f"next {seed}")
+
+
+def spot(of, seed=9, plane=True):
+    return tasks.Spot(of, point(f"spot {seed}", seed), plane)
+
+
+def assert_same(shares, expected):
+    for share, other in zip(shares, expected, strict=True):
+        for value, wanted in zip(share, other, strict=True):
+            np.testing.assert_allclose(value, wanted, rtol=1e-12, atol=1e-12)
+
+
 def test_scores_of_another_point_are_not_taken_for_those_of_this_one(part):
-    recipe = tasks.Recipe(np.array([0, 1]), np.ones(2), "hinge", 1, "a recipe")
-    center, target, steps = point("center", 1), point("target", 2), np.array([0.0, 0.5])
-    expected = tasks.line_sums(part, recipe, center, target, steps)
+    asked = tasks.Questions([line(recipe())], [])
+    expected = tasks.line_sums(part, asked)
     tasks.forget([part.name])
-    tasks.plane_at(part, recipe, point("elsewhere", 3))  # as a part that comes back may find
-    np.testing.assert_array_equal(tasks.line_sums(part, recipe, center, target, steps), expected)
-    plane = tasks.plane(part, recipe, center, target, 0.5, 0.1, "next")
+    elsewhere = tasks.Questions([], [spot(asked.lines[0].recipe)])
+    tasks.shares(part, elsewhere, [])  # as a part that comes back may find
+    np.testing.assert_array_equal(tasks.line_sums(part, asked), expected)
+    plane = tasks.shares(part, asked, [0.5])
     tasks.forget([part.name])
-    again = tasks.plane(part, recipe, center, target, 0.5, 0.1, "next")
-    np.testing.assert_array_equal(plane.a, again.a)
+    assert_same(tasks.shares(part, asked, [0.5]), plane)
 
 
 def test_a_risk_of_another_recipe_is_not_taken_for_this_one(part):
-    recipes = [
-        tasks.Recipe(np.array([0, 1]), np.ones(2), "hinge", positive, f"recipe {positive}")
-        for positive in (0, 1)
-    ]
-    losses = [tasks.loss_at(part, recipe, point("here", 1)) for recipe in recipes]
+    def losses(of):
+        return tasks.shares(part, tasks.Questions([], [spot(of, plane=False)]), [])[0].loss
+
+    recipes = [recipe(0), recipe(1), recipe(1, fold=2)]
+    found = [losses(of) for of in recipes]
     tasks.forget([part.name])
-    assert losses[1] == tasks.loss_at(part, recipes[1], point("here", 1))
-    assert losses[0] != losses[1]
+    assert found[1] == losses(recipes[1])
+    assert len(set(found)) == 3
+
+
+def test_questions_together_are_answered_as_one_by_one(part):
+    lines = [line(recipe(slot="a"), 1), line(recipe(slot="b", fold=1), 3)]
+    spots = [spot(recipe(0, slot="c"), 5), spot(recipe(slot="d"), 6, plane=False)]
+    together = tasks.Questions(lines, spots)
+    steps = tasks.choose([tasks.line_sums(part, together)], together)
+    shares = tasks.shares(part, together, steps)
+    tasks.forget([part.name])
+    expected = []
+    for asked, step in zip(lines, steps, strict=True):
+        alone = tasks.Questions([asked], [])
+        chosen = tasks.choose([tasks.line_sums(part, alone)], alone)
+        np.testing.assert_allclose(chosen, [step], rtol=1e-12)
+        expected += tasks.shares(part, alone, chosen)
+    for asked in spots:
+        expected += tasks.shares(part, tasks.Questions([], [asked]), [])
+    assert_same(shares, expected)

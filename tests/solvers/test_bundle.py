@@ -104,3 +104,26 @@ def test_memory_is_bounded_by_merging(monkeypatch):
         np.testing.assert_allclose(bundle.c[j], 5.0 + bundle.codes[j][0])
     m = bundle.count
     np.testing.assert_allclose(bundle.gram[:m, :m], bundle.a[:m] @ bundle.a[:m].T, atol=1e-10)
+
+
+@given(seed=st.integers(0, 2**32 - 1), ratio=st.sampled_from([0.1, 0.5, 2.0, 30.0]))
+@settings(deadline=None)
+def test_planes_under_a_risk_that_is_multiplied(seed, ratio):
+    """They solve the problem that planes made anew would; the bound is proved by the weights."""
+    a, e, c = random_planes(seed)
+    tolerance = 1e-12 * c.max()
+    bundle, anew = (Bundle(np.zeros(a.shape[1]), e.shape[1], no_merge) for _ in range(2))
+    for j in range(1, len(c)):
+        bundle.add(a[j], e[j], c[j], code=j)
+        anew.add(ratio * a[j], ratio * e[j], ratio * c[j], code=j)
+    bundle.solve(tolerance)
+    bundle.scale(ratio)
+    m = bundle.count
+    z, w = bundle.z[:m], bundle.z[:m] @ bundle.a[:m]
+    scale = ratio * c.max() + 1e-300
+    assert bundle.value == pytest.approx(bundle.c[:m] @ z - 0.5 * w @ w, abs=1e-9 * scale)
+    assert bundle.value >= 0.0
+    assert z.sum() == pytest.approx(1.0)
+    bundle.solve(ratio * tolerance)
+    anew.solve(ratio * tolerance)
+    assert bundle.value == pytest.approx(anew.value, abs=1e-6 * scale)

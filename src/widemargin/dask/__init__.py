@@ -2,6 +2,7 @@
 
 from widemargin.dask.linear_ranker import LinearRanker
 from widemargin.dask.linear_svc import LinearSVC, certify
+from widemargin.dask.linear_svc_cv import LinearSVCCV
 from widemargin.data.partitions import ClusterError
 
-__all__ = ["ClusterError", "LinearRanker", "LinearSVC", "certify"]
+__all__ = ["ClusterError", "LinearRanker", "LinearSVC", "LinearSVCCV", "certify"]

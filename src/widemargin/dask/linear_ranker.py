@@ -1,18 +1,15 @@
 """Linear ranking on a Dask cluster."""
 
-import uuid
-
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.dask import tasks
-from widemargin.dask.oracle import ClusterOracle
 from widemargin.dask.tasks import RankingRecipe
-from widemargin.dask.training import SOLVERS, ClusterModel, Problems, graded_part
+from widemargin.dask.training import SOLVERS, ClusterModel, Job, Problems, graded_part
 from widemargin.estimators.linear_ranker import LinearRanker as LocalLinearRanker
 from widemargin.estimators.ranking import NORMALIZATIONS
 from widemargin.estimators.validation import check_choice
-from widemargin.problem import Intercept, State, Tangents
+from widemargin.problem import State, Tangents
 
 
 class LinearRanker(ClusterModel):
@@ -104,17 +101,11 @@ class _RankingProblem(Problems):
         weight, pairs, by_group = np.sum(sums, axis=0)
         queries = model.normalization == "queries"
         scale = model.C * weight / (by_group if queries else pairs)
-        self.recipe = RankingRecipe(float(scale), queries, uuid.uuid4().hex)
+        self.recipe = RankingRecipe(float(scale), queries)
 
-    def __len__(self):
-        return 1
-
-    def oracle(self, index, monitor):
-        return ClusterOracle(self.parts, self.recipe, self.n_features, Intercept.NONE, monitor)
-
-    def start(self, index):
+    def jobs(self):
         coef = np.zeros(self.n_features)
-        return State(coef, 0.0, Tangents(np.empty(0), coef[None][:0]))
+        return [Job(self.recipe, State(coef, 0.0, Tangents(np.empty(0), coef[None][:0])))]
 
 
 def _check_groups(groups):

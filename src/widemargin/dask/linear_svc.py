@@ -1,6 +1,6 @@
 """Linear support vector classification on a Dask cluster."""
 
-import uuid
+from dataclasses import replace
 
 import numpy as np
 import scipy.sparse
@@ -8,19 +8,13 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.certificate import Certificate
-from widemargin.dask import tasks
-from widemargin.dask.oracle import ClusterOracle
-from widemargin.dask.tasks import Recipe
-from widemargin.dask.training import SOLVERS, ClusterModel, Problems, labelled_part
+from widemargin.dask.class_problems import ClassProblems
+from widemargin.dask.training import SOLVERS, ClusterModel, Job, Training, labelled_part
 from widemargin.estimators.linear_svc import LinearSVC as LocalLinearSVC
-from widemargin.estimators.problems import class_weights
 from widemargin.estimators.validation import check_choice, check_flag
-from widemargin.monitor import Monitor
-from widemargin.problem import Intercept, State, Tangents
+from widemargin.monitor import Interruption
 from widemargin.solvers.oracle import Place
 
-# Sweeps over its part that a worker makes by itself before all begin, if asked to.
-_SWEEPS_ALONE = 5
 # What may be left of the planes' slopes in a free intercept, whose sum is to be zero.
 _UNBALANCED = 1e-9
 
@@ -30,6 +24,7 @@ class LinearSVC(ClassifierMixin, ClusterModel):
 
     The problem is that of `widemargin.LinearSVC`, and so are its parameters. It is solved by
     cutting planes: each iteration sends a vector to the workers and takes one back from each.
+    Classes that are told from all others are trained side by side, and share their rounds.
 
     Parameters
     ----------
@@ -52,6 +47,8 @@ class LinearSVC(ClassifierMixin, ClusterModel):
     dual_weights_ : list of ndarray of shape (m,)
         What proves the lower bound: planes under the objective's second term, which touch it at
         these points, and their weights; see `widemargin.dask.certify`.
+    n_rounds_ : int
+        Round trips to the workers; classes share them.
     n_samples_fit_ : int
     """
 
@@ -104,21 +101,17 @@ class LinearSVC(ClassifierMixin, ClusterModel):
         -------
         self : LinearSVC
         """
+        self._check_parameters()
+        return self._train(ClassProblems(self, labelled_part, X, y, sample_weight))
+
+    def _check_parameters(self):
         check_choice("solver", self.solver, SOLVERS)
         check_flag("average_first", self.average_first)
         self._local()._check_parameters()
-        return self._train(_Problems(self, X, y, sample_weight))
 
     def _record(self, problems, states):
         self.classes_ = problems.classes
-        complete = states + [problems.zero()] * (len(problems) - len(states))
-        if problems.together:
-            (state,) = states
-            self.coef_ = np.ascontiguousarray(state.coef.T)
-            self.intercept_ = np.array(state.offset)
-        else:
-            self.coef_ = np.stack([state.coef for state in complete])
-            self.intercept_ = np.array([state.offset for state in complete])
+        self.coef_, self.intercept_ = problems.arrays(states)
         self.dual_weights_ = [state.dual.weights for state in states]
         self.dual_points_ = [state.dual.coefs for state in states]
 
@@ -138,99 +131,59 @@ class LinearSVC(ClassifierMixin, ClusterModel):
         return local
 
 
-class _Problems(Problems):
-    """The problems that make a classifier, over parts of the rows."""
+def certify(model, X, y=None, sample_weight=None) -> Certificate:
+    """Recompute the certificate of a `LinearSVC` or `LinearSVCCV` on its training data.
 
-    def __init__(self, model, X, y, sample_weight):
-        super().__init__(model.client, labelled_part, tasks.describe_classes, X, y, sample_weight)
-        self.model = model
-        labels, weights_of = self.described
-        self.classes = np.unique(np.concatenate(labels))
-        weights = np.zeros(len(self.classes))
-        for found, counted in zip(labels, weights_of, strict=True):
-            weights[np.searchsorted(self.classes, found)] += counted
-        if np.count_nonzero(weights) < 2:
-            raise ValueError(
-                "a classifier needs rows of at least 2 classes, but the data (rows of weight "
-                "zero not counted) contains only one class"
-            )
-        self.together = model.multi_class == "crammer_singer" and len(self.classes) > 2
-        codes = np.arange(len(self.classes))
-        self.costs = np.full(len(self.classes), float(model.C))
-        if model.class_weight is not None:
-            self.costs *= class_weights(model.class_weight, self.classes, codes, weights)
-        self.loss = model.loss
-        if model.multi_class == "crammer_singer":
-            self.loss = "crammer_singer" if self.together else "hinge"
-            self.costs = self.costs if self.together else 2.0 * self.costs
-        self.intercept = Intercept.NONE
-        if model.fit_intercept:
-            penalized = model.penalized_intercept
-            self.intercept = Intercept.PENALIZED if penalized else Intercept.FREE
-
-    def __len__(self):
-        return 1 if self.together or len(self.classes) == 2 else len(self.classes)
-
-    def recipe(self, index):
-        positive = 1 if len(self.classes) == 2 else index
-        return Recipe(self.classes, self.costs, self.loss, positive, uuid.uuid4().hex)
-
-    def oracle(self, index, monitor):
-        return ClusterOracle(
-            self.parts, self.recipe(index), self.n_features, self.intercept, monitor
-        )
-
-    def zero(self):
-        outputs = (len(self.classes),) if self.together else ()
-        coef = np.zeros((self.n_features, *outputs))
-        dual = Tangents(np.empty(0), coef[None][:0])
-        return State(coef, np.zeros(outputs) if outputs else 0.0, dual)
-
-    def start(self, index):
-        """Return where to begin: nowhere, or at the mean of what workers find by themselves."""
-        start = self.zero()
-        if not self.model.average_first or self.together:
-            return start
-        recipe = self.recipe(index)
-        shares = [
-            self.parts.client.submit(
-                tasks.solve_alone, part, recipe, self.intercept, self.n_rows / size, _SWEEPS_ALONE
-            )
-            for part, size in zip(self.parts.futures, self.sizes, strict=True)
-        ]
-        for (coef, offset), size in zip(self.parts.client.gather(shares), self.sizes, strict=True):
-            start.coef += size / self.n_rows * coef
-            start.offset += size / self.n_rows * offset
-        return start
-
-
-def certify(model: LinearSVC, X, y=None, sample_weight=None) -> Certificate:
-    """Recompute the certificate of `model` on its training data, on the cluster.
-
-    From nothing but its coefficients, and the points that its planes touch the risk at: one pass
-    over the rows for each.
+    On the cluster, from nothing but its coefficients and the points that its planes touch the
+    risk at: rounds of several points each.
     """
-    check_is_fitted(model)
-    problems = _Problems(model, X, y, sample_weight)
-    parts = []
-    for index in range(len(problems)):
-        oracle = problems.oracle(index, Monitor(1e-9, 1))
-        coef = model.coef_.T if problems.together else model.coef_[index]
-        offset = model.intercept_ if problems.together else model.intercept_[index]
-        best = oracle.place(coef, offset)
-        weights = np.maximum(model.dual_weights_[index], 0.0)
-        weights = weights / max(1.0, weights.sum())
-        height, slope = 0.0, np.zeros(best.vector.size)
-        free, size = np.zeros(best.free.size), np.zeros(best.free.size)
-        for weight, point in zip(weights.tolist(), model.dual_points_[index], strict=True):
-            plane = oracle.stay(Place(*np.split(point, [slope.size]))).plane
-            height += weight * plane.constant
-            slope += weight * plane.a
-            free += weight * plane.e
-            size += weight * np.abs(plane.e)
-        bound = height - 0.5 * float(slope @ slope)
-        if np.any(np.abs(free) > _UNBALANCED * size):
-            bound = 0.0  # with a free intercept, such planes prove nothing
-        parts.append(Certificate(oracle.stay(best).value, bound))
-    problems.forget()
-    return Certificate.total(parts)
+    check_is_fitted(model, "coef_")
+    model = getattr(model, "best_estimator_", model)
+    problems = ClassProblems(model, labelled_part, X, y, sample_weight)
+    try:
+        training = Training(problems, model, Interruption())
+        return Certificate.total(
+            _certified(model, problems, training, index) for index in range(len(problems))
+        )
+    finally:
+        problems.forget()
+
+
+def _certified(model, problems, training, index):
+    """Return the certificate of one of a model's problems."""
+    job = Job(problems.recipe(index, model.C), problems.zero())
+    oracle, together = training.oracle(job), problems.together
+    best = oracle.place(
+        model.coef_.T if together else model.coef_[index],
+        model.intercept_ if together else model.intercept_[index],
+    )
+    size = best.vector.size
+    places = [Place(*np.split(point, [size])) for point in model.dual_points_[index]]
+    room = training.room(job)
+    shares = []
+    for begin in range(0, len(places) + 1, room):
+        some = [oracle.spot(place) for place in [best, *places][begin : begin + room]]
+        shares += training.rounds.answers(_apart(some))
+    answers = [
+        oracle.answer_of(1.0, place, share, place)
+        for place, share in zip([best, *places], shares, strict=True)
+    ]
+    weights = np.maximum(model.dual_weights_[index], 0.0)
+    weights = weights / max(1.0, weights.sum())
+    planes = [answer.plane for answer in answers[1:]]
+    pairs = list(zip(weights.tolist(), planes, strict=True))
+    slope = sum((weight * plane.a for weight, plane in pairs), start=np.zeros(size))
+    height = sum(weight * plane.constant for weight, plane in pairs)
+    bound = height - 0.5 * float(slope @ slope)
+    free = sum(weight * plane.e for weight, plane in pairs)
+    sizes = sum(weight * np.abs(plane.e) for weight, plane in pairs)
+    if np.any(np.abs(free) > _UNBALANCED * sizes):
+        bound = 0.0  # with a free intercept, such planes prove nothing
+    return Certificate(answers[0].value, bound)
+
+
+def _apart(spots):
+    """Return questions about one risk at several points, each in a slot of its own."""
+    return [
+        spot._replace(recipe=replace(spot.recipe, slot=f"{j}")) for j, spot in enumerate(spots)
+    ]

@@ -3,13 +3,10 @@
 A round sends the reduced problem's solution w_t to the workers and brings back a plane, d numbers
 from each. Between the two lies the search for a step, which concerns all workers, but only some
 numbers of each: the risk at many steps along the way, found in one pass over vectors (the
-multi-point searches of Arnosti 2010). All of it is one graph of tasks,
+multi-point searches of Arnosti 2010). See rounds.py.
 
-    line_sums, worker by worker -> choose -> plane, worker by worker -> their sum, up a tree
-
-so that the driver waits once, and what goes from worker to worker in between is small. Workers
-keep the scores of the best point, and are told by its name that it is the one they know. It is
-sent all the same: who has them not, since a part has just moved there, makes them anew.
+Workers keep the scores of the best point, and are told by its name that it is the one they know.
+It is sent all the same: who has them not, since a part has just moved there, makes them anew.
 
 The point w_t is rounded to float32 before it is sent, and is that point then: any point will do to
 aim at. Planes come back in float64: they are the proof.
@@ -20,9 +17,8 @@ import itertools
 import numpy as np
 
 from widemargin.certificate import Certificate
-from widemargin.dask import tasks
-from widemargin.dask.tasks import Point, RankingRecipe, Recipe
-from widemargin.data.partitions import ClusterError, Partitions
+from widemargin.dask.rounds import Rounds
+from widemargin.dask.tasks import Line, Point, RankingRecipe, Recipe, Spot
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Tangents
 from widemargin.solvers.line_search import Penalty
@@ -32,10 +28,6 @@ from widemargin.solvers.oracle import PLANE_AT, Answer, Oracle, Place
 _FARTHEST = 50.0
 # Points may be rounded to float32 if the gap asked for is at least this.
 _TOL_OF_FLOAT32 = 1e-6
-# Bytes that points may add to the graph of tasks.
-_SMALL = 1 << 20
-# Rounds that may fail in a row, each for the loss of a worker.
-_PATIENCE = 10
 
 
 class ClusterOracle(Oracle):
@@ -43,7 +35,7 @@ class ClusterOracle(Oracle):
 
     Parameters
     ----------
-    parts : Partitions
+    rounds : Rounds
     recipe : Recipe or RankingRecipe
         Of the risk.
     n_features : int
@@ -53,13 +45,13 @@ class ClusterOracle(Oracle):
 
     def __init__(
         self,
-        parts: Partitions,
+        rounds: Rounds,
         recipe: Recipe | RankingRecipe,
         n_features: int,
         intercept: Intercept,
         monitor: Monitor,
     ):
-        self.parts, self.recipe, self.monitor = parts, recipe, monitor
+        self.rounds, self.recipe, self.monitor = rounds, recipe, monitor
         self.intercept, self.outputs, self.n_features = intercept, recipe.outputs, n_features
         self.proof = TouchingPoints()
         self.names = (f"{recipe.name}-{j}" for j in itertools.count())
@@ -67,19 +59,17 @@ class ClusterOracle(Oracle):
         self.guess = 0.1
 
     def begin(self, center, dual):
-        return [], self.stay(center)
+        return [], self._stay(center)
 
     def jump(self, target):
-        return self.stay(self._rounded(target))
+        return self._stay(self._rounded(target))
 
-    def stay(self, target):
+    def _stay(self, target):
         """Answer to no step at all, from there."""
-        point = self._point(target)
-        with self.monitor.phase("round"):
-            share = self._ask(lambda: self._sum(tasks.plane_at, self.recipe, self._sent(point)))
-        self.center = point.name
-        self._count(point.coef.nbytes, share.a.nbytes)
-        return self._answer_of(1.0, target, share, target)
+        spot = self.spot(target)
+        share = self._ask(spot)
+        self.center = spot.point.name
+        return self.answer_of(1.0, target, share, target)
 
     def step(self, center, target, search, instead_of_zero):
         target = self._rounded(target)
@@ -90,18 +80,8 @@ class ClusterOracle(Oracle):
         )
         point, named = self._point(target), next(self.names)
         start = self._point(center)._replace(name=self.center)
-
-        def ask():
-            begin, end = self._sent(start), self._sent(point)
-            line = (self.recipe, begin, end)
-            sums = self.parts.each(tasks.line_sums, sum, *line, steps)
-            chosen = self.parts.do(tasks.choose, sums, penalty, steps, instead_of_zero)
-            return self._sum(tasks.plane, *line, chosen, PLANE_AT, named)
-
-        with self.monitor.phase("round"):
-            share = self._ask(ask)
+        share = self._ask(Line(self.recipe, start, point, steps, penalty, instead_of_zero, named))
         step = share.step
-        self._count(start.coef.nbytes + point.coef.nbytes, share.a.nbytes + 24 * steps.size)
         if step > 0.0:
             self.guess = step
         self.center = named
@@ -109,23 +89,33 @@ class ClusterOracle(Oracle):
         center = Place(center.vector + step * ahead, center.free + step * moved)
         beyond = PLANE_AT * (1.0 - step)
         at = Place(center.vector + beyond * ahead, center.free + beyond * moved)
-        return self._answer_of(step, center, share, at)
+        return self.answer_of(step, center, share, at)
 
     def certify(self, best, slopes, dual, bound):
-        point = self._point(best)
-        losses = self._ask(
-            lambda: self.parts.total(
-                sum, self.parts.each(tasks.loss_at, sum, self.recipe, self._sent(point))
-            )
-        )
+        share = self._ask(self.spot(best)._replace(plane=False))
         dual = self.proof.dual(slopes) if slopes else dual
-        return Certificate(best.penalty + losses, bound), dual
+        return Certificate(best.penalty + share.loss, bound), dual
 
-    def _answer_of(self, step, center, share, at):
+    def spot(self, place) -> Spot:
+        """Return the question for the plane at a place, as it is."""
+        return Spot(self.recipe, self._point(place), plane=True)
+
+    def answer_of(self, step, center, share, at) -> Answer:
+        """Return what a share of all parts says, of a plane at the place `at`."""
         code = self.proof.code(at)
         e = share.e if self.intercept is not Intercept.NONE else np.empty(0)
         plane = self.with_intercept(share.a, e, share.size[: e.size], share.constant, code)
         return Answer(step, center, center.penalty + share.loss, plane, share.active)
+
+    def _ask(self, question):
+        """Return the answer; count what goes to each worker, and comes from each."""
+        with self.monitor.phase("round"):
+            share = self.rounds.ask(question)
+        numbers = sum(point.coef.nbytes for point in question.points) + share.a.nbytes
+        if isinstance(question, Line):
+            numbers += 24 * question.steps.size
+        self.monitor.network_bytes += self.rounds.parts.n_workers * numbers
+        return share
 
     def _point(self, place):
         coef, offset = self.split(place)
@@ -137,36 +127,6 @@ class ClusterOracle(Oracle):
         if self.monitor.tol < _TOL_OF_FLOAT32:
             return place
         return Place(place.vector.astype(np.float32).astype(np.float64), place.free)
-
-    def _sent(self, point):
-        """Return a point as a task of its own, whose result workers take from each other.
-
-        A small one goes with each task that needs it: that saves waiting for it.
-        """
-        if point.coef.nbytes * len(self.parts) <= _SMALL:
-            return point
-        return self.parts.do(tasks.itself, point)
-
-    def _sum(self, task, *arguments):
-        """Return a future of the sum of a task's shares."""
-        shares = self.parts.each(task, tasks.add_shares, *arguments)
-        return self.parts.total(tasks.add_shares, shares)
-
-    def _ask(self, make):
-        """Return the result of the graph that `make` makes; of another, if a worker is lost."""
-        from distributed import CancelledError, KilledWorker
-
-        for _ in range(_PATIENCE):
-            try:
-                return self.parts.result(make())
-            except (KilledWorker, CancelledError, OSError) as error:
-                self.parts.recover()
-                last = error
-        raise ClusterError(f"the cluster has failed {_PATIENCE} times in a row") from last
-
-    def _count(self, down, up):
-        """Count what goes to each worker, and comes from each."""
-        self.monitor.network_bytes += self.parts.n_workers * (down + up)
 
 
 class TouchingPoints:

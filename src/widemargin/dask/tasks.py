@@ -1,12 +1,16 @@
 """What workers do: functions of a part of the rows, and sums of their results.
 
 A task is a function of its arguments alone, so that one which was lost with its worker can be done
-again elsewhere. What saves time is remembered besides: the scores of the best point and the way to
-the reduced problem's solution, for each part. A worker who does not know them makes them anew.
+again elsewhere. What saves time is remembered besides: for each part and problem, the risk and the
+scores of the points last asked for. A worker who does not know them makes them anew.
+
+Problems over the same rows, of classes and folds, share their passes: one product with X serves
+the points of all, and one with its transpose all their planes.
 """
 
 import threading
-from dataclasses import dataclass
+import uuid
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +26,7 @@ from widemargin.risk import (
     SquaredHinge,
 )
 from widemargin.solvers.line_search import Penalty, best_of
+from widemargin.solvers.oracle import PLANE_AT
 
 _LOSSES = {"hinge": Hinge, "squared_hinge": SquaredHinge}
 
@@ -39,6 +44,8 @@ class Part:
     qid : ndarray of shape (m,) or None
         Groups, of rows that are to be put in order.
     name : str
+    folds : ndarray of shape (m,) or None
+        Which fold of a cross-validation holds each row out; -1 where none does.
     """
 
     rows: Rows
@@ -46,6 +53,12 @@ class Part:
     weights: np.ndarray | None
     qid: np.ndarray | None
     name: str
+    folds: np.ndarray | None = None
+
+    def __sizeof__(self):
+        """Tell Dask what it would be to move this."""
+        arrays = getattr(self.rows, "arrays", ())  # of rows in memory
+        return sum(array.nbytes for array in arrays) or getattr(self.rows, "nbytes", 0)
 
     @property
     def all_weights(self):
@@ -64,15 +77,21 @@ class Recipe:
     loss : {"hinge", "squared_hinge", "crammer_singer"}
     positive : int
         Place of the class that is told from all others; of no meaning to "crammer_singer".
+    slot : str
+        Under which workers remember what they made of it, in place of what was there before.
+    fold : int or None
+        Whose rows count for nothing.
     name : str
-        By which workers remember what they made of it.
+        Another for each recipe.
     """
 
     classes: np.ndarray
     costs: np.ndarray
     loss: str
     positive: int
-    name: str
+    slot: str = ""
+    fold: int | None = None
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     #: steps at which a line search asks for the risk
     n_steps = 63
@@ -86,6 +105,8 @@ class Recipe:
         cost = self.costs[codes]
         if part.weights is not None:
             cost = cost * part.weights
+        if self.fold is not None:
+            cost = np.where(part.folds == self.fold, 0.0, cost)
         if self.loss == "crammer_singer":
             return CrammerSinger(codes, cost, len(self.classes))
         y = np.where(codes == self.positive, np.int8(1), np.int8(-1))
@@ -107,11 +128,12 @@ class RankingRecipe:
 
     scale: float
     by_group: bool
-    name: str
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     # Each takes a sort.
     n_steps = 15
     outputs = ()
+    slot = ""
 
     def risk(self, part: Part) -> PairwiseHinge:
         risk = _ranking_risk(part)
@@ -138,8 +160,52 @@ class Point(NamedTuple):
     coef: np.ndarray
     offset: np.ndarray | float
 
-    def scores(self, part):
-        return part.rows.scores(np.asarray(self.coef, dtype=np.float64)) + self.offset
+
+class Line(NamedTuple):
+    """A question: how far to go from one point towards another, and what is the plane there?"""
+
+    recipe: Recipe | RankingRecipe
+    center: Point
+    target: Point
+    steps: np.ndarray  # (p,) that may be gone, to choose from
+    penalty: Penalty
+    instead_of_zero: float
+    named: str  # how to remember the point that the step leads to
+
+    @property
+    def points(self):
+        return self.center, self.target
+
+
+class Spot(NamedTuple):
+    """A question: what are the losses at a point, and, if it is wanted, the plane there?"""
+
+    recipe: Recipe | RankingRecipe
+    point: Point
+    plane: bool
+
+    @property
+    def points(self):
+        return (self.point,)
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Of several problems, to be answered in one round: at most one of each slot."""
+
+    lines: list[Line]
+    spots: list[Spot]
+
+    @property
+    def all(self) -> list[Line | Spot]:
+        return [*self.lines, *self.spots]
+
+    def __sizeof__(self):
+        return self.nbytes
+
+    @property
+    def nbytes(self):
+        return sum(point.coef.nbytes for asked in self.all for point in asked.points)
 
 
 class Share(NamedTuple):
@@ -153,46 +219,99 @@ class Share(NamedTuple):
     loss: float
     active: int
 
+    def plus(self, other: "Share") -> "Share":
+        """Return the sum of two parts' shares."""
+        return Share(
+            self.step,
+            self.a + other.a,
+            self.e + other.e,
+            self.size + other.size,
+            self.constant + other.constant,
+            self.loss + other.loss,
+            self.active + other.active,
+        )
+
+
+# --- products with the rows, for several at once ------------------------------------------------
+
+
+def scores_at(rows: Rows, points) -> list[np.ndarray]:
+    """Return the scores of the rows at each point, by one pass over them."""
+    if len(points) == 1:
+        (point,) = points
+        return [rows.scores(np.asarray(point.coef, dtype=np.float64)) + point.offset]
+    width = [point.coef.size // rows.n_features for point in points]
+    ends = np.cumsum(width)
+    W = np.empty((rows.n_features, ends[-1]))
+    for point, count, end in zip(points, width, ends, strict=True):
+        W[:, end - count : end] = point.coef.reshape(rows.n_features, count)
+    columns = np.split(rows.scores(W), ends[:-1], axis=1)
+    return [
+        (S if point.coef.ndim == 2 else S[:, 0]) + point.offset
+        for point, S in zip(points, columns, strict=True)
+    ]
+
+
+def combinations(rows: Rows, slopes) -> list[np.ndarray]:
+    """Return X^T G of each slope, flat, by one pass over the rows."""
+    if len(slopes) == 1:
+        return [rows.combine(slopes[0]).ravel()]
+    columns = [slope.reshape(rows.n_rows, -1) for slope in slopes]
+    ends = np.cumsum([G.shape[1] for G in columns])
+    G = np.empty((rows.n_rows, ends[-1]), order="F")
+    np.concatenate(columns, axis=1, out=G)
+    return [A.ravel() for A in np.split(rows.combine(G), ends[:-1], axis=1)]
+
 
 # --- what a worker remembers --------------------------------------------------------------------
 
 
 class _Memory:
-    """The risk and the last line of each part: one of each, whatever has been asked."""
+    """A risk and the scores of a few points, for each part and slot."""
 
     def __init__(self):
         self.lock = threading.Lock()
-        self.risks: dict[str, tuple] = {}
-        self.lines: dict[str, tuple] = {}
+        self.risks: dict[str, dict[str, tuple]] = {}
+        self.scores: dict[str, dict[str, dict[str, np.ndarray]]] = {}
 
     def risk(self, part, recipe):
-        name, risk = self.risks.get(part.name, (None, None))
+        name, risk = self.risks.get(part.name, {}).get(recipe.slot, (None, None))
         if name != recipe.name:
             risk = recipe.risk(part)
             with self.lock:
-                self.risks[part.name] = recipe.name, risk
+                self.risks.setdefault(part.name, {})[recipe.slot] = recipe.name, risk
         return risk
 
-    def line(self, part, center: Point, target: Point):
-        """Return scores of the center, and what to add for those of the target."""
-        known, S, D = self.lines.get(part.name, (None, None, None))
-        if known == (center.name, target.name):
-            return S, D
-        if known is None or known[0] != center.name:
-            S = center.scores(part)
-        D = target.scores(part) - S
-        self.keep(part, (center.name, target.name), S, D)
-        return S, D
+    def at(self, part, questions) -> list[list[np.ndarray]]:
+        """Return the scores of the points of each question, and remember just these."""
+        known = self.scores.get(part.name, {})
+        found = [dict(known.get(question.recipe.slot, {})) for question in questions]
+        missing = [
+            (scores, point)
+            for question, scores in zip(questions, found, strict=True)
+            for point in question.points
+            if point.name not in scores
+        ]
+        if missing:
+            points = [point for _, point in missing]
+            for (scores, point), S in zip(missing, scores_at(part.rows, points), strict=True):
+                scores[point.name] = S
+        result = []
+        for question, scores in zip(questions, found, strict=True):
+            names = [point.name for point in question.points]
+            self.keep(part, question.recipe, {name: scores[name] for name in names})
+            result.append([scores[name] for name in names])
+        return result
 
-    def keep(self, part, names, S, D=None):
+    def keep(self, part, recipe, scores: dict[str, np.ndarray]):
         with self.lock:
-            self.lines[part.name] = names, S, D
+            self.scores.setdefault(part.name, {})[recipe.slot] = scores
 
     def forget(self, names):
         with self.lock:
             for name in names:
                 self.risks.pop(name, None)
-                self.lines.pop(name, None)
+                self.scores.pop(name, None)
 
 
 _memory = _Memory()
@@ -206,16 +325,21 @@ def forget(names) -> None:
 # --- tasks --------------------------------------------------------------------------------------
 
 
-def itself(point: Point) -> Point:
+def itself(sent):
     """Return what it is given: from here, other workers can take it."""
-    return point
+    return sent
 
 
 def describe_classes(part: Part):
-    """Return name, rows, features, and the labels that occur with their weights."""
+    """Return name, rows, features; the labels that occur, and how many rows and weight they have.
+
+    And whether rows have weights.
+    """
     labels, codes = np.unique(part.y, return_inverse=True)
-    counted = np.bincount(codes, weights=part.all_weights, minlength=labels.size)
-    return part.name, part.rows.n_rows, part.rows.n_features, labels, counted
+    counts = np.bincount(codes, minlength=labels.size)
+    weights = np.bincount(codes, weights=part.all_weights, minlength=labels.size)
+    size = part.rows.n_rows, part.rows.n_features
+    return part.name, *size, labels, counts, weights, part.weights is not None
 
 
 def describe_ranking(part: Part):
@@ -233,61 +357,66 @@ def describe_ranking(part: Part):
     return part.name, part.rows.n_rows, part.rows.n_features, groups, n_pairs, sums
 
 
-def line_sums(part: Part, recipe: Recipe, center: Point, target: Point, steps) -> np.ndarray:
-    """Return values, slopes and curvatures, (3, p), of the part's losses on the way."""
-    S, D = _memory.line(part, center, target)
-    sums = _memory.risk(part, recipe).line(S, D).evaluate(steps)
-    return np.array([sums.values, sums.slopes, sums.curvatures])
+def line_sums(part: Part, questions: Questions) -> np.ndarray:
+    """Return values, slopes and curvatures, (q, 3, p), of the part's losses along the q lines."""
+    sums = []
+    scores = _memory.at(part, questions.all)  # of spots, too: the next task will want them
+    for line, (S, T) in zip(questions.lines, scores):
+        found = _memory.risk(part, line.recipe).line(S, T - S).evaluate(line.steps)
+        sums.append([found.values, found.slopes, found.curvatures])
+    return np.array(sums)
 
 
-def choose(sums, penalty: Penalty, steps, instead_of_zero: float) -> float:
-    """Return the best step, from the sums over all parts at some."""
-    total = np.sum(sums, axis=0)
-    values, slopes, curvatures = total
-    step = best_of(penalty, steps, LineSums(values, slopes, curvatures, np.empty((0, 0))))
-    return step if step > 0.0 else instead_of_zero
+def choose(sums, questions: Questions) -> list[float]:
+    """Return the best step along each line, from the sums of all parts at some."""
+    chosen = []
+    for line, total in zip(questions.lines, np.sum(sums, axis=0), strict=True):
+        values, slopes, curvatures = total
+        found = LineSums(values, slopes, curvatures, np.empty((0, 0)))
+        chosen.append(best_of(line.penalty, line.steps, found) or line.instead_of_zero)
+    return chosen
 
 
-def plane(part: Part, recipe: Recipe, center: Point, target: Point, step, beyond, named) -> Share:
-    """Return the share of a plane that touches the risk `beyond` where `step` leads to.
+def shares(part: Part, questions: Questions, steps) -> list[Share]:
+    """Return what the part answers to each question, lines first.
 
-    As shares of the way from there to the target, and from the center to the target. Where the
-    step leads to is remembered under the name `named`.
+    A line's plane is taken a little way beyond where its step leads to, and the losses there.
     """
-    risk = _memory.risk(part, recipe)
-    S, D = _memory.line(part, center, target)
-    here = S + step * D
-    _memory.keep(part, (named, None), here)
-    cut = risk.cut(here + (beyond * (1.0 - step)) * D)
-    loss = risk.value(here)
-    return _share(part, step, cut, loss)
+    risks = [_memory.risk(part, asked.recipe) for asked in questions.all]
+    scores = _memory.at(part, questions.all)
+    cuts, losses = [], []
+    for line, step, (S, T), risk in zip(questions.lines, steps, scores, risks):
+        D = T - S
+        here = S + step * D
+        _memory.keep(part, line.recipe, {line.named: here})
+        cuts.append(risk.cut(here + PLANE_AT * (1.0 - step) * D))
+        losses.append(risk.value(here))
+    n_lines = len(questions.lines)
+    for spot, (S,), risk in zip(questions.spots, scores[n_lines:], risks[n_lines:], strict=True):
+        cuts.append(risk.cut(S) if spot.plane else None)
+        losses.append(cuts[-1].value if spot.plane else risk.value(S))
+    slopes = [cut.slope for cut in cuts if cut is not None]
+    planes = iter(combinations(part.rows, slopes) if slopes else [])
+    steps = [*steps, *(1.0 for _ in questions.spots)]
+    return [
+        _share(step, None if cut is None else next(planes), cut, loss)
+        for step, cut, loss in zip(steps, cuts, losses, strict=True)
+    ]
 
 
-def plane_at(part: Part, recipe: Recipe, point: Point) -> Share:
-    """Return the share of the plane that touches the risk at a point."""
-    S = point.scores(part)
-    _memory.keep(part, (point.name, None), S)
-    cut = _memory.risk(part, recipe).cut(S)
-    return _share(part, 1.0, cut, cut.value)
-
-
-def loss_at(part: Part, recipe: Recipe, point: Point) -> float:
-    """Return the part's losses at a point, whatever else is known of it."""
-    return _memory.risk(part, recipe).value(point.scores(part))
-
-
-def _share(part, step, cut, loss):
+def _share(step, a, cut, loss):
+    if cut is None:
+        nothing = np.empty(0)
+        return Share(step, nothing, nothing, nothing, 0.0, loss, 0)
     e, size = cut.slope.sum(axis=0), np.abs(cut.slope).sum(axis=0)
-    a = part.rows.combine(cut.slope).ravel()
     return Share(step, a, np.atleast_1d(e), np.atleast_1d(size), cut.constant, loss, cut.active)
 
 
-def add_shares(shares) -> Share:
-    """Return their sum, taken in their order."""
+def add_shares(shares: list[list[Share]]) -> list[Share]:
+    """Return the sums of answers to each question, taken in their order."""
     total = shares[0]
-    for share in shares[1:]:
-        sums = (one + other for one, other in zip(total[1:], share[1:], strict=True))
-        total = Share(total.step, *sums)
+    for some in shares[1:]:
+        total = [one.plus(other) for one, other in zip(total, some, strict=True)]
     return total
 
 

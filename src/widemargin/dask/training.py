@@ -1,13 +1,21 @@
-"""What estimators on a cluster have in common: parts, problems one by one, predictions."""
+"""What estimators on a cluster have in common: parts, problems side by side, predictions."""
 
+import math
+import os
 import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from dask import delayed
 from sklearn.base import BaseEstimator
 
+from widemargin.certificate import Certificate
 from widemargin.dask import tasks
-from widemargin.dask.tasks import Part
+from widemargin.dask.oracle import ClusterOracle
+from widemargin.dask.rounds import Rounds
+from widemargin.dask.tasks import Part, RankingRecipe, Recipe
 from widemargin.data import as_rows
 from widemargin.data.partitions import Partitions, Shard, delayed_parts
 from widemargin.estimators.fitting import Account, like
@@ -20,10 +28,18 @@ from widemargin.estimators.validation import (
     check_weights,
 )
 from widemargin.monitor import Interruption, Monitor
+from widemargin.problem import Intercept, State
 from widemargin.progress import ProgressLine
-from widemargin.solvers.cutting_plane import CuttingPlanes
+from widemargin.solvers.bundle import Bundle
+from widemargin.solvers.cutting_plane import CuttingPlanes, no_planes
 
 SOLVERS = ("ocas", "cpa")
+# At most so many problems share rounds: workers keep a few numbers per row for each.
+_MOST_TOGETHER = 16
+# Fewer do where their planes, and the points at which these touch, would fill the driver's
+# memory: this many bytes, for as many planes as most problems come to.
+_PLANE_BYTES = 4 << 30
+_PLANES = 128
 
 
 class ClusterModel(BaseEstimator):
@@ -65,46 +81,146 @@ class ClusterModel(BaseEstimator):
         )
 
     def _train(self, problems):
-        """Solve problems one after the other; what was reached is kept, whatever happens."""
-        monitors, states = [], []
+        """Solve all problems; what was reached is kept, whatever happens."""
+        jobs, account = [], None
         try:
-            with Interruption().watching() as interruption:
-                self._solve(problems, monitors, states, interruption)
+            with ExitStack() as stack:
+                interruption = stack.enter_context(Interruption().watching())
+                training = Training(problems, self, interruption)
+                jobs += problems.jobs()
+                show = None
+                if self.verbose:
+                    show = stack.enter_context(ProgressLine(len(jobs), self.tol)).show
+                training.solve(jobs, self.max_time, show)
         finally:
-            for monitor in monitors:
-                if monitor.status == "running":
-                    monitor.status = "interrupted"
-            if states:
-                self.n_features_in_ = problems.n_features
-                self.n_samples_fit_ = problems.n_rows
-                self._record(problems, states)
-                account = Account([m for m in monitors if m.certificate is not None])
-                account.record(self, self.solver)
+            if any(job.certificate is not None for job in jobs):
+                account = self._conclude(problems, jobs, training)
             problems.forget()
         account.warn(self, stacklevel=4)  # to the caller of fit
         return self
 
-    def _solve(self, problems, monitors, states, interruption):
-        started = time.perf_counter()
-        line = ProgressLine(len(problems), self.tol) if self.verbose else None
-        for index in range(len(problems)):
-            left = self.max_time
-            if left is not None:
-                spent = time.perf_counter() - started
-                left = max(0.0, self.max_time - spent) / (len(problems) - index)
+    def _conclude(self, problems, jobs, training) -> Account:
+        """Set the attributes of a fitted model, from problems solved as far as may be."""
+        self.n_features_in_ = problems.n_features
+        self.n_samples_fit_ = problems.n_rows
+        self.n_rounds_ = training.rounds.count
+        self._record(problems, [job.state for job in jobs])
+        account = Account([job.monitor for job in jobs if job.certificate is not None])
+        account.record(self, self.solver)
+        return account
 
-            def on_check(record, state, index=index):
-                states[index:] = [state]
-                if line is not None:
-                    line.show(record)
+    def _record(self, problems, states):
+        raise NotImplementedError
+
+
+@dataclass
+class Job:
+    """A problem over the parts, and how far it has come.
+
+    Attributes
+    ----------
+    recipe : Recipe or RankingRecipe
+    state : State
+        Where to begin; then, the best so far.
+    bundle : Bundle or None
+        Planes known to be under its risk, to which others are added.
+    monitor : Monitor or None
+        Of its last training.
+    """
+
+    recipe: Recipe | RankingRecipe
+    state: State
+    bundle: Bundle | None = None
+    monitor: Monitor | None = None
+
+    @property
+    def certificate(self) -> Certificate | None:
+        return None if self.monitor is None else self.monitor.certificate
+
+
+class Training:
+    """Solves problems side by side, as many as may share rounds.
+
+    Parameters
+    ----------
+    problems : Problems
+    model : estimator
+        With solver, tol and max_iter.
+    interruption : Interruption
+    """
+
+    def __init__(self, problems: "Problems", model, interruption: Interruption):
+        self.problems, self.model, self.interruption = problems, model, interruption
+        self.rounds = Rounds(problems.parts)
+        self.started = time.perf_counter()
+
+    def room(self, job: Job) -> int:
+        """Return how many problems such as `job` may share rounds."""
+        of_planes = _PLANES * 2 * job.state.coef.nbytes
+        return int(np.clip(_PLANE_BYTES // of_planes, 1, _MOST_TOGETHER))
+
+    def solve(self, jobs: list[Job], max_time: float | None, on_record=None) -> None:
+        """Solve all jobs, from where they are, in so many seconds; if it fails, they are kept.
+
+        Parameters
+        ----------
+        on_record : callable(Record) or None
+        """
+        deadline = None if max_time is None else time.perf_counter() + max_time
+        size = self.room(jobs[0])
+        size = math.ceil(len(jobs) / math.ceil(len(jobs) / size))  # groups of about one size
+        for begin in range(0, len(jobs), size):
+            seconds = None
+            if deadline is not None:
+                groups_left = math.ceil((len(jobs) - begin) / size)
+                seconds = max(0.0, deadline - time.perf_counter()) / groups_left
+            self._solve(jobs, range(begin, min(begin + size, len(jobs))), seconds, on_record)
+
+    def _solve(self, jobs, places, seconds, on_record):
+        model = self.model
+        solvers = []
+        for place in places:
+            job = jobs[place]
+
+            def on_check(record, state, job=job):
+                job.state = state
+                if on_record is not None:
+                    on_record(record)
                 return False
 
-            monitor = Monitor(
-                self.tol, self.max_iter, left, interruption, on_check, index, started
+            job.monitor = Monitor(
+                model.tol,
+                model.max_iter,
+                seconds,
+                self.interruption,
+                on_check,
+                place,
+                self.started,
             )
-            monitors.append(monitor)
-            oracle, start = problems.oracle(index, monitor), problems.start(index)
-            states[index:] = [CuttingPlanes(self.solver).ask(oracle, start)]
+            oracle = self.oracle(job)
+            solvers.append(partial(CuttingPlanes(model.solver).ask, oracle, job.state, job.bundle))
+        try:
+            states = self.rounds.run(solvers)
+        finally:
+            for place in places:
+                if jobs[place].monitor.status == "running":
+                    jobs[place].monitor.status = "interrupted"
+        for place, state in zip(places, states, strict=True):
+            jobs[place].state = state
+
+    def oracle(self, job: Job) -> ClusterOracle:
+        """Return who answers for a job."""
+        return ClusterOracle(
+            self.rounds,
+            job.recipe,
+            self.problems.n_features,
+            self.problems.intercept,
+            job.monitor or Monitor(self.model.tol, 1),
+        )
+
+    def keep_planes(self, job: Job) -> None:
+        """Have a job's planes kept from one training to the next."""
+        job.bundle = no_planes(self.oracle(job), job.state)
 
 
 class Problems:
@@ -114,21 +230,35 @@ class Problems:
     ----------
     client : distributed.Client or None
     describe : callable(Part) -> (name, rows, features, ...)
-    vectors : X, y, sample_weight, qid
+    vectors : X, y, sample_weight, and what else `make_part` takes
     """
 
+    #: how the offset of scores is treated
+    intercept = Intercept.NONE
+
     def __init__(self, client, make_part, describe, *vectors):
-        self.parts = Partitions(client or _current_client(), delayed_parts(make_part, *vectors))
-        each = self.parts.each(describe, list)
-        described = [part for group in each for part in self.parts.result(group)]
-        order = {name: place for place, name in enumerate(self.parts.names)}
-        described.sort(key=lambda part: order[part[0]])
-        self.names, self.sizes, widths, *self.described = zip(*described, strict=True)
+        self.parts = Partitions(
+            client or _current_client(),
+            delayed_parts(make_part, *vectors),
+            anywhere=isinstance(vectors[0], str | os.PathLike),
+        )
+        self.names, self.sizes, widths, *self.described = zip(*self.each(describe), strict=True)
         if len(set(widths)) > 1:
             raise ValueError(
                 f"parts of X have different numbers of features: {sorted(set(widths))}"
             )
         self.n_rows, self.n_features = sum(self.sizes), widths[0]
+
+    def each(self, describe) -> list:
+        """Return what a task (part -> name, ...) says of each part, in their order."""
+        groups = self.parts.each(describe, list)
+        described = [part for group in groups for part in self.parts.result(group)]
+        order = {name: place for place, name in enumerate(self.parts.names)}
+        return sorted(described, key=lambda part: order[part[0]])
+
+    def jobs(self) -> list[Job]:
+        """Return the problems, to be solved from where they begin."""
+        raise NotImplementedError
 
     def forget(self):
         """Have workers forget what they kept for this fit."""
@@ -150,15 +280,20 @@ def _current_client():
 
 def labelled_part(X, y, weights, name) -> Part:
     """Return a part of rows that have classes, checked; runs on a worker."""
-    return _part(check_labels, X, y, weights, None, name)
+    return _part(check_labels, X, y, weights, None, None, name)
+
+
+def split_part(X, y, weights, folds, name) -> Part:
+    """Return a part of rows that have classes and, maybe, folds, checked; runs on a worker."""
+    return _part(check_labels, X, y, weights, None, folds, name)
 
 
 def graded_part(X, y, weights, qid, name) -> Part:
     """Return a part of rows that have grades, checked; runs on a worker."""
-    return _part(check_grades, X, y, weights, qid, name)
+    return _part(check_grades, X, y, weights, qid, None, name)
 
 
-def _part(check_y, X, y, weights, qid, name):
+def _part(check_y, X, y, weights, qid, folds, name):
     try:
         if isinstance(X, Shard):
             from widemargin.data.disk import open_rows
@@ -175,6 +310,18 @@ def _part(check_y, X, y, weights, qid, name):
         if qid is not None:
             qid = np.asarray(qid)
             check_same_length(X, qid)
-        return Part(as_rows(X), y, check_weights(weights, X), qid, name)
+        if folds is not None:
+            folds = _check_fold_numbers(folds, y.size)
+        return Part(as_rows(X), y, check_weights(weights, X), qid, name, folds)
     except ValueError as error:
         raise ValueError(f"part {name.rpartition('-')[2]} of X: {error}") from error
+
+
+def _check_fold_numbers(folds, n_rows):
+    folds = np.asarray(folds)
+    if folds.dtype.kind not in "iu" or folds.shape != (n_rows,) or folds.min(initial=0) < -1:
+        raise ValueError(
+            f"cv must have the number of a fold, or -1, for each of {n_rows} rows, not "
+            f"{folds.dtype} of shape {folds.shape}"
+        )
+    return folds.astype(np.int64, copy=False)

@@ -1,6 +1,7 @@
 """Rows on a Dask cluster: parts that workers hold, and can make again from their source."""
 
 import os
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,8 @@ from dask import delayed
 _FAN = 8
 # How long to wait between looks at whether the scheduler is still there, in seconds.
 _LOOK = 0.5
+# How long to trust what is known of where parts are, in seconds.
+_TRUSTED = 5.0
 
 
 class Shard(NamedTuple):
@@ -35,15 +38,37 @@ class Partitions:
     client : distributed.Client
     parts : dict of str to Delayed
         Each makes a part. They are kept: a part that is lost with its worker is made again.
+    anywhere : bool, default=False
+        Whether they are as soon made by one worker as by another: then all get as many.
     """
 
-    def __init__(self, client, parts):
+    def __init__(self, client, parts, anywhere: bool = False):
         self.client, self.names, self.parts = client, list(parts), list(parts.values())
-        self.futures = client.compute(self.parts)
+        self.futures = self._in_turn() if anywhere else client.compute(self.parts)
         self.find()
+
+    def _in_turn(self):
+        """Have the parts made by one worker after the other; by others where these are gone."""
+        workers = sorted(self.client.scheduler_info(n_workers=-1)["workers"])
+        return [
+            self.client.compute(
+                part,
+                workers=workers[j % len(workers)] if workers else None,
+                allow_other_workers=bool(workers),
+            )
+            for j, part in enumerate(self.parts)
+        ]
 
     def __len__(self):
         return len(self.parts)
+
+    def replace(self, change: Callable, arguments: Sequence) -> None:
+        """Put change(part, argument) in place of each part, where it is."""
+        change = delayed(change, pure=False)
+        self.parts = [change(*pair) for pair in zip(self.parts, arguments, strict=True)]
+        # What was computed of the old ones is found by their keys, as long as their futures live.
+        self.futures = self.client.compute(self.parts)
+        self.find()
 
     def find(self) -> None:
         """Find out where parts are: those of one worker are summed up there first."""
@@ -55,7 +80,13 @@ class Partitions:
         by_worker: dict[str, list] = {}
         for future in self.futures:
             by_worker.setdefault(min(where.get(future.key) or [""]), []).append(future)
-        self.groups = [by_worker[worker] for worker in sorted(by_worker)]
+        self.groups = sorted(by_worker.items(), key=lambda group: group[0])
+        self.found_at = time.monotonic()
+
+    def find_now_and_then(self) -> None:
+        """Find out again, if that was not done lately: Dask may have made some anew elsewhere."""
+        if time.monotonic() - self.found_at > _TRUSTED:
+            self.find()
 
     def recover(self) -> None:
         """Make anew what was lost; raises ClusterError where nobody is left to do it."""
@@ -71,17 +102,25 @@ class Partitions:
     def n_workers(self):
         return len(self.groups)
 
-    def do(self, task: Callable, *arguments):
-        """Return a future of task(*arguments), of which some may be futures or lists of them."""
+    def do(self, task: Callable, *arguments, worker: str = ""):
+        """Return a future of task(*arguments), of which some may be futures or lists of them.
+
+        The worker of that name does it, if it can.
+        """
+        where = {"workers": [worker], "allow_other_workers": True} if worker else {}
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
-            return self.client.submit(task, *arguments, pure=False)
+            return self.client.submit(task, *arguments, pure=False, **where)
 
     def each(self, task: Callable, add: Callable, *arguments) -> list:
         """Return one future for each worker: the sum of task(part, *arguments) over its parts.
 
-        Tasks are few, since it is the scheduler's time that each of them takes.
+        Tasks are few, since it is the scheduler's time that each of them takes. They go where
+        the parts are, even if somebody else has their arguments already.
         """
-        return [self.do(_over_parts, task, add, group, *arguments) for group in self.groups]
+        return [
+            self.do(_over_parts, task, add, group, *arguments, worker=worker)
+            for worker, group in self.groups
+        ]
 
     def total(self, add: Callable, shares: Sequence):
         """Return a future of the sum of one share per worker, up a tree."""

@@ -105,6 +105,23 @@ class Bundle:
         m = self.count
         return -(beside(self.z[:m], self.a) @ self.a[:m]), -self.nu[1:]
 
+    def scale(self, ratio: float) -> None:
+        """Follow a risk that is multiplied by `ratio`: so is every plane under it.
+
+        The solution keeps its weights, or as many of them as raise the bound: plane 0 has the
+        rest.
+        """
+        m = self.count
+        for array in (self.a, self.e, self.c):
+            array[:m] *= ratio
+        self.gram[:m, :m] *= ratio * ratio
+        z = self.z[:m]
+        height, bend = float(self.c[:m] @ z), float(z @ (self.gram[:m, :m] @ z))
+        share = min(1.0, height / bend) if bend > 0.0 else 1.0
+        z *= share
+        z[0] += 1.0 - share
+        self.value = share * (height - 0.5 * share * bend)
+
     def _drop_idle(self):
         self.idle[: self.count] += 1
         self.idle[self.used] = 0

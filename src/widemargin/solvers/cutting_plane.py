@@ -61,15 +61,25 @@ class CuttingPlanes:
         """Improve `state` until `monitor` says stop; return the best points certified."""
         return self.ask(Oracle(problem, monitor), state)
 
-    def ask(self, oracle, state: State) -> State:
-        """As `solve`, by the answers of an oracle, wherever it has them from."""
-        return _Run(oracle, state, self).run()
+    def ask(self, oracle, state: State, bundle: Bundle | None = None) -> State:
+        """As `solve`, by the answers of an oracle, wherever it has them from.
+
+        The planes in `bundle` must be under its risk; those that are found are added.
+        """
+        bundle = no_planes(oracle, state) if bundle is None else bundle
+        return _Run(oracle, state, self, bundle).run()
+
+
+def no_planes(oracle, state: State) -> Bundle:
+    """Return a bundle for an oracle's planes."""
+    place = oracle.place(state.coef, state.offset)
+    return Bundle(place.vector, place.free.size, oracle.proof.merge)
 
 
 class _Run:
     """One run: the bundle, the point steps start from, and the best one."""
 
-    def __init__(self, oracle, state, settings):
+    def __init__(self, oracle, state, settings, bundle):
         self.oracle, self.monitor, self.settings = oracle, oracle.monitor, settings
         self.search = {"gca": grid, "gca2": TruncatedGrid(), "tca": ThreePoint()}.get(
             settings.method, self._exact
@@ -81,7 +91,7 @@ class _Run:
         self.dual = state.dual
         self.active = 0
         self.certified = False
-        self.bundle = Bundle(self.center.vector, self.center.free.size, oracle.proof.merge)
+        self.bundle = bundle
 
     def run(self):
         monitor = self.monitor

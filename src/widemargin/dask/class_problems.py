@@ -1,0 +1,121 @@
+"""The problems that make a classifier, over parts of the rows."""
+
+import numpy as np
+
+from widemargin.dask import tasks
+from widemargin.dask.tasks import Recipe
+from widemargin.dask.training import Job, Problems
+from widemargin.estimators.problems import class_weights
+from widemargin.problem import Intercept, State, Tangents
+
+# Sweeps over its part that a worker makes by itself before all begin, if asked to.
+_SWEEPS_ALONE = 5
+
+
+class ClassProblems(Problems):
+    """One problem for two classes, or for all of them together; else one for each.
+
+    Parameters
+    ----------
+    model : estimator
+        With client and the parameters of `widemargin.dask.LinearSVC` that say what is minimised.
+    make_part : callable
+    vectors : X, y, sample_weight, and what else `make_part` takes
+
+    Attributes
+    ----------
+    classes : ndarray of shape (k,)
+    counts : ndarray of shape (p, k)
+        Rows of each class in each part.
+    weights : ndarray of shape (k,)
+        Of the rows of each class.
+    weighted : bool
+        Whether rows have weights.
+    together : bool
+        Whether all classes are one problem.
+    """
+
+    def __init__(self, model, make_part, *vectors):
+        super().__init__(model.client, make_part, tasks.describe_classes, *vectors)
+        self.model = model
+        labels, counts_of, weights_of, weighted = self.described
+        self.weighted = any(weighted)
+        self.classes = np.unique(np.concatenate(labels))
+        self.counts = np.zeros((len(labels), len(self.classes)), dtype=np.int64)
+        self.weights = np.zeros(len(self.classes))
+        for part, found in enumerate(labels):
+            places = np.searchsorted(self.classes, found)
+            self.counts[part, places] = counts_of[part]
+            self.weights[places] += weights_of[part]
+        if np.count_nonzero(self.weights) < 2:
+            raise ValueError(
+                "a classifier needs rows of at least 2 classes, but the data (rows of weight "
+                "zero not counted) contains only one class"
+            )
+        self.together = model.multi_class == "crammer_singer" and len(self.classes) > 2
+        self.loss = model.loss
+        if model.multi_class == "crammer_singer":
+            self.loss = "crammer_singer" if self.together else "hinge"
+        if model.fit_intercept:
+            penalized = model.penalized_intercept
+            self.intercept = Intercept.PENALIZED if penalized else Intercept.FREE
+
+    def __len__(self):
+        return 1 if self.together or len(self.classes) == 2 else len(self.classes)
+
+    def recipe(self, index: int, C: float, fold=None, weights=None) -> Recipe:
+        """Return how workers make the risk of a problem.
+
+        Parameters
+        ----------
+        fold : int or None
+            Whose rows are held out.
+        weights : ndarray of shape (k,) or None
+            Of each class's rows without that fold.
+        """
+        weights = self.weights if weights is None else weights
+        model = self.model
+        costs = np.full(len(self.classes), float(C))
+        if model.class_weight is not None:
+            codes = np.arange(len(self.classes))
+            costs *= class_weights(model.class_weight, self.classes, codes, weights)
+        if model.multi_class == "crammer_singer" and not self.together:
+            costs *= 2.0
+        positive = 1 if len(self.classes) == 2 else index
+        return Recipe(self.classes, costs, self.loss, positive, f"{fold} {index}", fold)
+
+    def jobs(self):
+        recipes = [self.recipe(index, self.model.C) for index in range(len(self))]
+        return [Job(recipe, self._start(recipe)) for recipe in recipes]
+
+    def zero(self) -> State:
+        """Return where to begin when nothing is known."""
+        outputs = (len(self.classes),) if self.together else ()
+        coef = np.zeros((self.n_features, *outputs))
+        dual = Tangents(np.empty(0), coef[None][:0])
+        return State(coef, np.zeros(outputs) if outputs else 0.0, dual)
+
+    def arrays(self, states) -> tuple[np.ndarray, np.ndarray]:
+        """Return coef (m, d) and intercept (m,) of the classifier that the states make."""
+        if self.together:
+            (state,) = states
+            return np.ascontiguousarray(state.coef.T), np.array(state.offset)
+        coef = np.stack([state.coef for state in states])
+        return coef, np.array([state.offset for state in states])
+
+    def _start(self, recipe):
+        """Return where to begin: nowhere, or at the mean of what workers find by themselves."""
+        start = self.zero()
+        if not self.model.average_first or self.together:
+            return start
+        client = self.parts.client
+        found = [
+            client.submit(
+                tasks.solve_alone, part, recipe, self.intercept, self.n_rows / size, _SWEEPS_ALONE
+            )
+            for part, size in zip(self.parts.futures, self.sizes, strict=True)
+        ]
+        for (coef, offset), size in zip(client.gather(found), self.sizes, strict=True):
+            start.coef += size / self.n_rows * coef
+            start.offset += size / self.n_rows * offset
+        return start

@@ -1,0 +1,181 @@
+"""Folds of a cross-validation on a cluster: which rows they hold out, and how these are judged.
+
+No row moves. A fold is a number beside each row, given or dealt out where the row is, and its rows
+weigh nothing when the others are trained on.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from widemargin.dask.class_problems import ClassProblems
+from widemargin.dask.tasks import Part, Point, scores_at
+
+# Numbers of 64 bits that the random generator makes at each count of its counter.
+_PER_COUNT = 4
+
+
+class Deal(NamedTuple):
+    """How a part's rows are dealt out to folds.
+
+    Rows of a class have numbers, 0, 1, ..., through all parts in their order. Each run of
+    `n_folds` of them goes to all folds: in turn, or in an order that the seed, the class and the
+    place of the run decide, whoever holds the rows.
+    """
+
+    classes: np.ndarray  # (k,)
+    first: np.ndarray  # (k,) the number of the part's first row of each class
+    before: np.ndarray  # (k,) rows, of all parts, of the classes before each
+    n_folds: int
+    seed: int | None
+
+
+def deal(part: Part, how: Deal) -> Part:
+    """Return the part with folds; runs on a worker."""
+    codes = np.searchsorted(how.classes, part.y)
+    folds = np.empty(codes.size, dtype=np.int64)
+    for code in np.unique(codes):
+        rows = np.flatnonzero(codes == code)
+        numbers = how.first[code] + np.arange(rows.size)
+        if how.seed is None:
+            # Where one class ends the next goes on, so that folds are of one size.
+            folds[rows] = (how.before[code] + numbers) % how.n_folds
+        else:
+            folds[rows] = _shuffled(numbers, how.n_folds, how.seed, int(code))
+    return replace(part, folds=folds)
+
+
+def _shuffled(numbers, n_folds, seed, code):
+    """Return the folds of consecutive rows of a class."""
+    runs = numbers // n_folds
+    counts = -(-n_folds // _PER_COUNT)  # for one run
+    generator = np.random.Philox(counter=int(runs[0]) * counts, key=[seed, code])
+    n_runs = int(runs[-1] - runs[0]) + 1
+    drawn = generator.random_raw(n_runs * counts * _PER_COUNT).reshape(n_runs, -1)
+    return drawn[:, :n_folds].argsort(axis=1)[runs - runs[0], numbers % n_folds]
+
+
+def describe_folds(part: Part):
+    """Return name, numbers of folds, labels, and the weights (f, k) of their rows."""
+    assert part.folds is not None
+    folds, fold_codes = np.unique(part.folds, return_inverse=True)
+    labels, codes = np.unique(part.y, return_inverse=True)
+    weights = np.zeros((folds.size, labels.size))
+    np.add.at(weights, (fold_codes, codes), part.all_weights)
+    return part.name, folds, labels, weights
+
+
+class Folds:
+    """The folds of parts that have them, checked.
+
+    Parameters
+    ----------
+    problems : ClassProblems
+
+    Attributes
+    ----------
+    numbers : list of int
+    weights : list of ndarray of shape (k,)
+        Of each class's rows that each fold trains on.
+    """
+
+    def __init__(self, problems: ClassProblems):
+        described = problems.each(describe_folds)
+        every = np.unique(np.concatenate([folds for _, folds, _, _ in described]))
+        weights = np.zeros((every.size, problems.classes.size))
+        for _, folds, labels, found in described:
+            places = np.searchsorted(every, folds), np.searchsorted(problems.classes, labels)
+            weights[np.ix_(*places)] += found
+        self.numbers = every[every >= 0].tolist()
+        self.weights = [weights[every != number].sum(axis=0) for number in self.numbers]
+        if not self.numbers:
+            raise ValueError("cv has no folds")
+        for number, trained in zip(self.numbers, self.weights, strict=True):
+            self._check(number, weights[every == number].sum(), problems.classes[trained > 0.0])
+
+    def _check(self, number, held_out, classes):
+        if held_out == 0.0:
+            raise ValueError(f"fold {number} of cv holds out no rows of a weight above zero")
+        if len(classes) < 2:
+            raise ValueError(
+                f"fold {number} of cv trains on rows of one class only, {classes.tolist()}: a "
+                "classifier needs two. Use fewer folds, or ones that are stratified"
+            )
+
+    def __len__(self):
+        return len(self.numbers)
+
+
+def deal_out(problems: ClassProblems, n_folds: int, seed: int | None) -> None:
+    """Give the rows of all parts a fold each, so that each has its share of every class."""
+    totals = problems.counts.sum(axis=0)
+    before = np.cumsum(totals) - totals
+    first = np.cumsum(problems.counts, axis=0) - problems.counts
+    problems.parts.replace(
+        deal, [Deal(problems.classes, numbers, before, n_folds, seed) for numbers in first]
+    )
+
+
+# --- what is held out, judged -------------------------------------------------------------------
+
+
+class Judge(NamedTuple):
+    """A classifier, and the fold whose rows it has not seen."""
+
+    fold: int
+    classes: np.ndarray  # (k,)
+    coef: np.ndarray  # (m, d)
+    intercept: np.ndarray  # (m,)
+
+
+@dataclass(frozen=True)
+class Judges:
+    """Those of all folds; one object, so that it is sent as one."""
+
+    all: Sequence[Judge]
+
+    def __sizeof__(self):
+        return self.nbytes
+
+    @property
+    def nbytes(self):
+        return sum(judge.coef.nbytes for judge in self.all)
+
+
+class HeldOut(NamedTuple):
+    """What is known of rows that were held out."""
+
+    scores: np.ndarray  # (h, m)
+    y: np.ndarray  # (h,)
+    weights: np.ndarray  # (h,)
+
+
+def held_out(part: Part, judges: Judges) -> list[HeldOut]:
+    """Return what each judge thinks of its fold's rows, but for those of weight zero."""
+    points = [Point("", judge.coef.T, judge.intercept) for judge in judges.all]
+    found = []
+    for judge, S in zip(judges.all, scores_at(part.rows, points), strict=True):
+        rows = np.flatnonzero((part.folds == judge.fold) & (part.all_weights > 0.0))
+        found.append(HeldOut(S[rows], part.y[rows], part.all_weights[rows]))
+    return found
+
+
+def count_right(part: Part, judges: Judges) -> np.ndarray:
+    """Return the weight of the rows that each fold's judge is right about, and of all, (f, 2)."""
+    counts = []
+    for judge, (S, y, weights) in zip(judges.all, held_out(part, judges), strict=True):
+        places = (S[:, 0] > 0.0).astype(int) if S.shape[1] == 1 else S.argmax(axis=1)
+        counts.append([weights[judge.classes[places] == y].sum(), weights.sum()])
+    return np.array(counts)
+
+
+def name_held_out(part: Part, judges: Judges):
+    """Return what `held_out` does, under the part's name."""
+    return [(part.name, held_out(part, judges))]
+
+
+def join(lists):
+    """Return the members of all lists."""
+    return [member for some in lists for member in some]

@@ -1,0 +1,133 @@
+"""Round trips to the workers of a cluster, shared by problems that are solved side by side.
+
+A round answers the questions of all problems by one graph of tasks,
+
+    line_sums, worker by worker -> choose -> shares, worker by worker -> their sum, up a tree
+
+so that the driver waits once, and what goes from worker to worker in between is small. Each
+problem is solved in a thread of its own, by a solver that knows nothing of the others; a round
+begins when all that are not solved yet have asked.
+"""
+
+import queue
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from widemargin.dask import tasks
+from widemargin.dask.tasks import Line, Questions, Share, Spot
+from widemargin.data.partitions import ClusterError, Partitions
+
+# Bytes that what is sent may add to the graph of tasks.
+_SMALL = 1 << 20
+# Rounds that may fail in a row, each for the loss of a worker.
+_PATIENCE = 10
+
+
+class Rounds:
+    """Answers to questions of several problems.
+
+    Parameters
+    ----------
+    parts : Partitions
+
+    Attributes
+    ----------
+    count : int
+        Round trips so far.
+    """
+
+    def __init__(self, parts: Partitions):
+        self.parts, self.count = parts, 0
+        self.said: queue.SimpleQueue = queue.SimpleQueue()
+
+    def ask(self, question: Line | Spot) -> Share:
+        """Return the answer to a question, together with those of the others; in `run` only."""
+        answer: Future = Future()
+        self.said.put((question, answer))
+        return answer.result()
+
+    def run(self, solvers: Sequence[Callable]) -> list:
+        """Return what each of some functions returns, all of which may `ask`.
+
+        If one of them fails, or a round, then so do all.
+        """
+        with ThreadPoolExecutor(len(solvers)) as pool:
+            threads = [pool.submit(solver) for solver in solvers]
+            for thread in threads:
+                thread.add_done_callback(lambda ended: self.said.put((None, ended)))
+            self._serve(len(solvers))
+            return [thread.result() for thread in threads]
+
+    def _serve(self, running):
+        """Answer questions until no thread is left to ask any."""
+        failure, asked = None, []
+        while running:
+            try:
+                question, future = self.said.get()
+                if question is None:
+                    running -= 1
+                    failure = failure or future.exception()
+                else:
+                    asked.append((question, future))
+                if failure is None and asked and len(asked) == running:
+                    self._answer_all(asked)
+                    asked = []
+            except BaseException as error:  # Ctrl-C, too: threads must not wait for ever
+                failure = error
+            if failure is not None:
+                for _, future in asked:
+                    future.set_exception(failure)
+                asked = []
+        if failure is not None:
+            raise failure
+
+    def _answer_all(self, asked):
+        asked.sort(key=lambda pair: pair[0].recipe.slot)
+        asked.sort(key=lambda pair: isinstance(pair[0], Spot))
+        for share, (_, future) in zip(
+            self.answers([question for question, _ in asked]), asked, strict=True
+        ):
+            future.set_result(share)
+
+    def answers(self, asked: Sequence[Line | Spot]) -> list[Share]:
+        """Return the answers to questions of different slots, lines first, in one round."""
+        lines = [question for question in asked if isinstance(question, Line)]
+        spots = [question for question in asked if isinstance(question, Spot)]
+        questions = Questions(lines, spots)
+
+        def graph():
+            sent = self.sent(questions, questions.nbytes)
+            steps: object = []
+            if lines:
+                steps = self.parts.do(
+                    tasks.choose, self.parts.each(tasks.line_sums, sum, sent), sent
+                )
+            found = self.parts.each(tasks.shares, tasks.add_shares, sent, steps)
+            return self.parts.total(tasks.add_shares, found)
+
+        return self.result(graph)
+
+    def sent(self, thing, nbytes: int):
+        """Return what is to be sent to all workers, as an argument of their tasks.
+
+        As a task of its own, whose result workers take from each other; or if it is small, as it
+        is: that saves waiting for it.
+        """
+        if nbytes * len(self.parts) <= _SMALL:
+            return thing
+        return self.parts.do(tasks.itself, thing)
+
+    def result(self, make_graph: Callable):
+        """Return the result of a graph that is made; of another, if workers are lost."""
+        from distributed import CancelledError, KilledWorker
+        from distributed.client import ClosedClientError
+
+        self.count += 1
+        for _ in range(_PATIENCE):
+            try:
+                self.parts.find_now_and_then()
+                return self.parts.result(make_graph())
+            except (KilledWorker, CancelledError, ClosedClientError, OSError) as error:
+                self.parts.recover()
+                last = error
+        raise ClusterError(f"the cluster has failed {_PATIENCE} times in a row") from last

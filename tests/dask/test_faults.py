@@ -1,0 +1,199 @@
+"""Workers that die, come or are slow, and a scheduler that is gone."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from clusters import QUIET, collections, halves, rows, slow_parts
+from dask import delayed
+from distributed import Client, LocalCluster
+from sklearn.metrics import accuracy_score, make_scorer
+
+from widemargin.dask import ClusterError, LinearSVC, LinearSVCCV
+
+SETTINGS = {"C": 0.1, "loss": "hinge", "solver": "cpa", "fit_intercept": False}
+
+
+@contextmanager
+def meanwhile(task):
+    """Run a task beside what is inside; what it raises is raised."""
+    failed = []
+
+    def run():
+        try:
+            task()
+        except Exception as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+    if failed:
+        raise failed[0]
+
+
+def kill_one(client):
+    """Kill a worker with SIGKILL."""
+    os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
+
+
+def assert_same_end(model, undisturbed):
+    """The same iterations, and the same proof at their end."""
+    assert model.status_ == "converged"
+    assert model.n_iter_ == undisturbed.n_iter_
+    for name in ("primal", "dual"):
+        wanted = getattr(undisturbed.certificate_, name)
+        assert getattr(model.certificate_, name) == pytest.approx(wanted, rel=1e-9)
+    np.testing.assert_allclose(model.coef_, undisturbed.coef_, rtol=1e-6, atol=1e-9)
+
+
+def test_workers_are_killed_five_times_in_one_fit(client, tmp_path):
+    X, y = rows(n=600)
+    undisturbed = LinearSVC(**SETTINGS).fit([delayed(some) for some in halves(X)], halves(y))
+    file, killed, at_the_end = tmp_path / "slow", [], []
+
+    def kill_five():
+        for _ in range(5):
+            client.wait_for_workers(2, timeout=60)
+            passes = file.stat().st_size
+            while file.stat().st_size < passes + 4:  # it goes on
+                time.sleep(0.05)
+            kill_one(client)
+            killed.append(passes)
+        file.unlink()
+
+    parts = slow_parts(X, 0.2, file)
+    with meanwhile(kill_five):
+        model = LinearSVC(**SETTINGS).fit(parts, halves(y))
+        at_the_end += killed
+    assert len(at_the_end) == 5, "the fit has ended before all were killed"
+    assert_same_end(model, undisturbed)
+    client.wait_for_workers(2, timeout=60)
+
+
+def test_a_slow_worker(client, tmp_path):
+    X, y = rows(n=600)
+    settings = SETTINGS | {"solver": "ocas"}
+    parts = [delayed(some) for some in halves(X)]
+    undisturbed = LinearSVC(**settings).fit(parts, halves(y))
+    parts[1] = slow_parts(X, 0.05, tmp_path / "slow")[1]
+    assert_same_end(LinearSVC(**settings).fit(parts, halves(y)), undisturbed)
+
+
+def test_a_worker_is_added_in_the_middle(client, tmp_path):
+    X, y = rows(n=600)
+    settings = SETTINGS | {"C": 0.01}
+    undisturbed = LinearSVC(**settings).fit([delayed(some) for some in halves(X)], halves(y))
+    file, before_the_end = tmp_path / "slow", []
+
+    def add():
+        time.sleep(0.5)
+        client.cluster.scale(3)
+        client.wait_for_workers(3, timeout=60)
+        before_the_end.append(not ended.is_set())
+        file.unlink()
+
+    ended = threading.Event()
+    parts = slow_parts(X, 0.5, file)
+    with meanwhile(add):
+        model = LinearSVC(**settings).fit(parts, halves(y))
+        ended.set()
+    assert before_the_end == [True]
+    assert_same_end(model, undisturbed)
+    client.cluster.scale(2)
+
+
+def test_a_worker_is_killed_while_c_is_chosen(client):
+    X, y = rows(n=600)
+    search = {"Cs": [0.001, 0.01, 0.1], "cv": 3, "tol": 1e-2, "fit_intercept": False}
+    undisturbed = LinearSVCCV(**search).fit(*collections(X, y, 200))
+    calls = []
+
+    def kill_then_score(y, predicted):
+        calls.append(None)
+        if len(calls) == 4:  # the first fold at the second C
+            kill_one(client)
+        return accuracy_score(y, predicted)
+
+    model = LinearSVCCV(scoring=make_scorer(kill_then_score), **search)
+    model.fit(*collections(X, y, 200))
+    assert len(calls) == 9
+    assert model.C_ == undisturbed.C_
+    np.testing.assert_allclose(model.scores_, undisturbed.scores_)
+    assert model.certificate_.primal == pytest.approx(undisturbed.certificate_.primal, rel=1e-6)
+    client.wait_for_workers(2, timeout=60)
+
+
+def test_the_scheduler_is_killed(tmp_path):
+    """An error at once; what was reached stays."""
+    X, y = rows(n=600)
+    address = tmp_path / "scheduler.json"
+    arguments = ["--scheduler-file", str(address), "--no-dashboard"]
+    module = [sys.executable, "-m", "distributed.cli.dask_"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    quiet = {"env": environment, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+
+    def start(name, *options):
+        return subprocess.Popen([*module[:-1], module[-1] + name, *arguments, *options], **quiet)
+
+    scheduler = start("scheduler", "--port", "0")
+    worker = start("worker", "--no-nanny", "--nthreads", "1")
+    try:
+        with Client(scheduler_file=str(address), timeout=60) as client:
+            model = LinearSVC(client=client, **SETTINGS)
+            file = tmp_path / "slow"
+            parts = slow_parts(X, 0.1, file)
+
+            def kill_after_some_rounds():
+                while file.stat().st_size < 20:
+                    time.sleep(0.1)
+                scheduler.kill()
+
+            lost = pytest.raises(ClusterError, match="connection to the scheduler is lost")
+            with meanwhile(kill_after_some_rounds), lost:
+                model.fit(parts, halves(y))
+    finally:
+        for process in (worker, scheduler):
+            process.kill()
+            process.wait()
+    assert model.status_ == "interrupted"
+    assert 0.0 < model.certificate_.dual < model.certificate_.primal < np.inf
+    assert model.n_iter_ == model.history_[-1].iteration
+    assert model.to_local().predict(X).shape == y.shape
+
+
+def test_the_cluster_is_gone_while_c_is_chosen():
+    """What was finished stays: scores of the first C's."""
+    X, y = rows(n=600)
+    calls = []
+    with LocalCluster(n_workers=1, processes=False, **QUIET) as cluster:
+        client = Client(cluster)
+
+        def close_then_score(y, predicted):
+            calls.append(None)
+            if len(calls) == 4:
+                client.close()
+            return accuracy_score(y, predicted)
+
+        model = LinearSVCCV(
+            Cs=[0.1, 0.001, 0.01],
+            cv=2,
+            scoring=make_scorer(close_then_score),
+            tol=1e-2,
+            client=client,
+        )
+        with pytest.raises(ClusterError, match="connection to the scheduler is lost"):
+            model.fit(*collections(X, y, 200))
+    assert model.status_ == "interrupted"
+    np.testing.assert_array_equal(np.isnan(model.scores_), [[True, False, False]] * 2)
+    assert model.C_ in (0.001, 0.01)
+    assert not hasattr(model, "best_estimator_")
