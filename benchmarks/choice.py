@@ -1,6 +1,7 @@
 """Our own solvers against one another, and the choice that `solver="auto"` makes among them.
 
     python -m benchmarks.choice measure benchmarks/results/choice.jsonl     # about half an hour
+    python -m benchmarks.choice measure benchmarks/results/choice.jsonl digits a9a    # some sets
     python -m benchmarks.choice table benchmarks/results/choice.jsonl
 
 Two-class problems, free intercept, tol = 1e-3, one thread; in each cell all solvers that take
@@ -21,7 +22,7 @@ from statistics import median
 
 import numpy as np
 
-from benchmarks import machine
+from benchmarks import machine, problems
 from benchmarks.analyse import ROOT, rewrite
 from widemargin import LinearSVC, datasets
 from widemargin.data import as_rows
@@ -33,7 +34,7 @@ from widemargin.solvers import auto
 DOCUMENT = ROOT / "docs" / "solvers.md"
 SOLVERS = ("dcd", "acf", "newton", "ocas")
 RISKS = {"hinge": Hinge, "squared_hinge": SquaredHinge}
-DATA = ("rcv1", "news20", "a9a", "ijcnn1", "covtype", "mnist", "splice")
+DATA = ("rcv1", "news20", "a9a", "ijcnn1", "covtype", "mnist", "splice", "digits", "breast_cancer")
 COSTS = (1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4)
 LIMIT = 30.0
 
@@ -42,9 +43,8 @@ def load(name: str):
     """X and labels -1, 1: of several classes, one against the rest."""
     if name == "splice":
         return _splice()
-    named = {"news20": "news20_one", "covtype": "covtype_binary"}.get(name, name)
-    data = datasets.load(named, download=False)
-    y = np.where(data.y == 8, 1, -1) if name == "mnist" else data.y
+    data = problems.load({"news20": "news20_one", "covtype": "covtype_binary"}.get(name, name))
+    y = np.where(data.y == 8, 1, -1) if name in ("mnist", "digits") else data.y
     return data.X, y
 
 
@@ -62,12 +62,14 @@ def _splice():
 # --- measuring ------------------------------------------------------------------------------
 
 
-def measure(path: Path) -> None:
+def measure(path: Path, names: list[str]) -> None:
+    """Measure sets; what the file has of others stays."""
     warnings.simplefilter("ignore")
     for dtype in (np.float32, np.float64):
         warm_up(dtype)
-    records, skipped = [machine.describe()], []
-    for name in DATA:
+    kept = [cell for cell in read(path) if cell["data"] not in names] if path.exists() else []
+    records, skipped = [machine.describe(), *kept], []
+    for name in names:
         try:
             X, y = load(name)
         except DatasetMissing as missing:
@@ -173,9 +175,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=("measure", "table"))
     parser.add_argument("results", type=Path)
+    parser.add_argument("data", nargs="*", metavar="SET", help=f"{', '.join(DATA)}; all")
     options = parser.parse_args()
+    if unknown := sorted(set(options.data) - set(DATA)):
+        parser.error(f"no set is called {unknown[0]!r}")
     if options.what == "measure":
-        measure(options.results)
+        measure(options.results, options.data or list(DATA))
     text = table(read(options.results))
     page = DOCUMENT.read_text(encoding="utf-8")
     DOCUMENT.write_text(rewrite(page, "choice", text), encoding="utf-8")

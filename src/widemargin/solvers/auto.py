@@ -20,6 +20,10 @@ DEFAULT_BUDGET = 1 << 30
 # more it takes seconds, for many rows, and is worth them above this stretch.
 _FEW_FEATURES, _SOME_FEATURES = 300, 1000
 _NEWTON_PAYS = {False: 300.0, True: 30.0}  # by whether the loss is squared
+# With fewer rows for each feature many Newton steps are needed, and a pass over so few rows costs
+# next to nothing: coordinate descent is faster up to this stretch.
+_ROWS_PER_FEATURE = 40
+_FEW_ROWS_PAY = {False: 1000.0, True: 100.0}
 # Below this stretch a squared hinge is nearly a parabola, and Newton's first step nearly the last.
 _NEARLY_A_PARABOLA = 0.005
 # Above this stretch adaptive frequencies pay, see `Facts`; a squared loss has no bounds to find.
@@ -60,7 +64,10 @@ def facts(rows: Rows, risk: MarginRisk) -> Facts:
 
 def pick(facts: Facts) -> str:
     """Return the solver for a two-class problem over rows in memory."""
-    if facts.n_features <= min(_FEW_FEATURES, facts.n_rows):
+    few_rows = facts.n_rows < _ROWS_PER_FEATURE * facts.n_features
+    if facts.n_features <= min(_FEW_FEATURES, facts.n_rows) and not (
+        few_rows and facts.stretch < _FEW_ROWS_PAY[facts.squared]
+    ):
         return "newton"
     if (
         facts.n_features <= min(_SOME_FEATURES, facts.n_rows)

@@ -45,6 +45,9 @@ class _Schedule:
 class Shrinking(_Schedule):
     """Active rows, from which those that have long had nothing to gain are shrunk away."""
 
+    #: of the offsets of all classes
+    largest = staticmethod(np.max)
+
     def __init__(self, rows, n_rows, seed):
         super().__init__(rows, n_rows, seed)
         self._start_with(rows)
@@ -71,7 +74,7 @@ class Shrinking(_Schedule):
         """
         if self.offset is None:
             self.offset = offset
-        elif np.max(np.abs(offset - self.offset)) > room:
+        elif self.largest(abs(offset - self.offset)) > room:
             self._start_with(self.rows)
 
 
@@ -113,6 +116,8 @@ class UniformSchedule(Shrinking):
 
     `block` rows that are neighbours in memory are visited together.
     """
+
+    largest = staticmethod(float)  # there is one
 
     def __init__(self, rows, n_rows, seed, block):
         super().__init__(rows, n_rows, seed)
