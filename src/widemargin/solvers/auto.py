@@ -20,10 +20,9 @@ DEFAULT_BUDGET = 1 << 30
 # more it takes seconds, for many rows, and is worth them above this stretch.
 _FEW_FEATURES, _SOME_FEATURES = 300, 1000
 _NEWTON_PAYS = {False: 300.0, True: 30.0}  # by whether the loss is squared
-# With fewer rows for each feature many Newton steps are needed, and a pass over so few rows costs
+# With fewer rows for each feature a hinge needs many Newton steps, and a pass over so few rows costs
 # next to nothing: coordinate descent is faster up to this stretch.
-_ROWS_PER_FEATURE = 40
-_FEW_ROWS_PAY = {False: 1000.0, True: 100.0}
+_ROWS_PER_FEATURE, _FEW_ROWS_PAY = 40, 1000.0
 # Below this stretch a squared hinge is nearly a parabola, and Newton's first step nearly the last.
 _NEARLY_A_PARABOLA = 0.005
 # Above this stretch adaptive frequencies pay, see `Facts`; a squared loss has no bounds to find.
@@ -64,9 +63,9 @@ def facts(rows: Rows, risk: MarginRisk) -> Facts:
 
 def pick(facts: Facts) -> str:
     """Return the solver for a two-class problem over rows in memory."""
-    few_rows = facts.n_rows < _ROWS_PER_FEATURE * facts.n_features
+    few_rows = facts.n_rows < _ROWS_PER_FEATURE * facts.n_features and not facts.squared
     if facts.n_features <= min(_FEW_FEATURES, facts.n_rows) and not (
-        few_rows and facts.stretch < _FEW_ROWS_PAY[facts.squared]
+        few_rows and facts.stretch < _FEW_ROWS_PAY
     ):
         return "newton"
     if (
