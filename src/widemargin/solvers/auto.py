@@ -20,8 +20,8 @@ DEFAULT_BUDGET = 1 << 30
 # more it takes seconds, for many rows, and is worth them above this stretch.
 _FEW_FEATURES, _SOME_FEATURES = 300, 1000
 _NEWTON_PAYS = {False: 300.0, True: 30.0}  # by whether the loss is squared
-# With fewer rows for each feature a hinge needs many Newton steps, and a pass over so few rows costs
-# next to nothing: coordinate descent is faster up to this stretch.
+# With fewer rows for each feature a hinge needs many Newton steps, and a pass over so few rows
+# costs next to nothing: coordinate descent is faster up to this stretch.
 _ROWS_PER_FEATURE, _FEW_ROWS_PAY = 40, 1000.0
 # Below this stretch a squared hinge is nearly a parabola, and Newton's first step nearly the last.
 _NEARLY_A_PARABOLA = 0.005
