@@ -4,6 +4,9 @@ A schedule owns the order of visits and what it learns from them; the step itsel
 kernel's, and the same for both.
 """
 
+from collections.abc import Callable
+from typing import ClassVar
+
 import numpy as np
 
 from widemargin.kernels import coordinate as kernels
@@ -46,7 +49,7 @@ class Shrinking(_Schedule):
     """Active rows, from which those that have long had nothing to gain are shrunk away."""
 
     #: of the offsets of all classes
-    largest = staticmethod(np.max)
+    largest: ClassVar[Callable[..., float]] = staticmethod(np.max)
 
     def __init__(self, rows, n_rows, seed):
         super().__init__(rows, n_rows, seed)
