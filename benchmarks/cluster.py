@@ -192,8 +192,8 @@ def together() -> str:
     rows = []
     with cluster(2) as client:
         for what, name, model in (
-            ("classes", "mnist", classes),
-            ("folds of two classes", "rcv1", folds),
+            ("classes", "digits", classes),
+            ("folds of two classes", "a9a", folds),
         ):
             given = spread(client, *_data(name), 2)
             LinearSVC(max_iter=2, **settings).fit(*given)  # kernels are loaded
