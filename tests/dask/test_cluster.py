@@ -76,7 +76,10 @@ def test_each_worker_makes_as_many_parts(client):
     """Where parts are as soon made by one as by another."""
     make = delayed(np.zeros, pure=False)
     parts = Partitions(client, {f"{j}": make(1 + j) for j in range(9)}, anywhere=True)
-    assert sorted(len(group) for _, group in parts.groups) == [4, 5]
+    workers = sorted(client.scheduler_info()["workers"])
+    where = client.who_has(parts.futures)
+    assert [where[future.key] for future in parts.futures] == [(workers[j % 2],) for j in range(9)]
+    assert [len(group) for _, group in parts.groups] == [5, 4]
 
 
 def test_tasks_go_where_parts_are(client):

@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from widemargin.arrays import on_host
+from widemargin.passes import cpu
 from widemargin.passes.cpu import FIRST_STEPS, LEAST_WIDTH
 from widemargin.passes.pairs import pair_sums
 
@@ -90,8 +91,7 @@ def _margin_sums_of(slack, rate, squared, steps):
 def changed(pieces, j):
     if pieces.ndim == 1:  # how many rows change, of which there is no list: all of them, or none
         return slice(None) if pieces[j] else None
-    rows = np.flatnonzero(pieces[j] != pieces[j + 1])
-    return rows if rows.size else None
+    return cpu.changed(pieces, j)
 
 
 def advance(S, D, step, beyond):
