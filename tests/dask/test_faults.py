@@ -97,19 +97,23 @@ def test_a_worker_is_added_in_the_middle(client, tmp_path):
 
     def add():
         time.sleep(0.5)
-        client.cluster.scale(3)
-        client.wait_for_workers(3, timeout=60)
+        cluster.scale(3)
+        own.wait_for_workers(3, timeout=60)
         before_the_end.append(not ended.is_set())
         file.unlink()
 
     ended = threading.Event()
     parts = slow_parts(X, 0.5, file)
-    with meanwhile(add):
-        model = LinearSVC(**settings).fit(parts, halves(y))
-        ended.set()
+    # A cluster of its own: one that shrinks again may close a worker which a later test has killed.
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, **QUIET) as cluster,
+        Client(cluster) as own,
+    ):
+        with meanwhile(add):
+            model = LinearSVC(**settings).fit(parts, halves(y))
+            ended.set()
     assert before_the_end == [True]
     assert_same_end(model, undisturbed)
-    client.cluster.scale(2)
 
 
 def test_a_worker_is_killed_while_c_is_chosen(client):

@@ -154,8 +154,9 @@ def test_memory_does_not_grow_with_the_data(tmp_path, format):
     work = {
         "convert": f"convert(source, source + '.{format}', format={format!r})",
         "a pass": f"open_rows(source + '.{format}').scores(np.ones(100))",
-        "a pass over text": "open_rows(source).combine(np.ones(200_000_000 // size * 1000))",
     }
+    if format == "arrow":
+        work["a pass over text"] = "open_rows(source).combine(np.ones(200_000_000 // size * 1000))"
     for name, statement in work.items():
         done = run(
             "import re, sys\n"

@@ -50,7 +50,7 @@ def lowest(f, low, high):
     return min(ends, f(low), f(high))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(
     seed=st.integers(0, 2**32 - 1),
     spread=st.sampled_from([0.1, 1.0, 100.0]),

@@ -40,7 +40,7 @@ def solve(problem, solver, room, tol=1e-3, state=None, **limits):
     return run.run(), monitor, run
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(
     problem=problems(),
     solver=st.sampled_from(SOLVERS),
