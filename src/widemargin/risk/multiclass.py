@@ -44,6 +44,10 @@ class CrammerSinger(RowRisk):
         """Index of each row's own class in (n, k) arrays."""
         return np.arange(self.y.size, like=self.y), self.y
 
+    def part(self, begin, end):
+        """Return the risk of the rows from `begin` to `end`, without a copy."""
+        return CrammerSinger(self.y[begin:end], self.cost[begin:end], *self.outputs)
+
     def value(self, S):
         own = S[self._own]
         others = S.copy()

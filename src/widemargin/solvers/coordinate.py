@@ -20,26 +20,20 @@ schedules decide which rows are visited:
        their sweep, in which no row comes twice. The relative frequencies are the same,
        but a second visit to a row finds the others moved on.
 
-A free intercept is the multiplier of the dual's equality. The method of multipliers adds
--1/2 (B sum_i alpha_i y_i)^2 to the dual, which is a constant feature B of every row with a
-penalised coefficient v; b absorbs B v again and again, until v vanishes. On the equality,
-w.(x_i - mu) + b is the same model for every mu: rows that have a large part in common are
-taken less their mean, without touching them, since their pull on one another through that
-part is what makes coordinate descent on such data crawl.
+An intercept is found by the method of multipliers, see absorbed.py. With a free one the dual has
+an equality, and on it w.(x_i - mu) + b is the same model for every mu: rows that have a large
+part in common are taken less their mean, without touching them, since their pull on one another
+through that part is what makes coordinate descent on such data crawl.
 """
 
 import numpy as np
 
 from widemargin.certificate import dual_value, primal_value
 from widemargin.problem import Intercept
+from widemargin.solvers.absorbed import constant_feature, kept
 from widemargin.solvers.descent import Descent, DescentSolver
 from widemargin.solvers.schedule import SCHEDULES
 
-# B^2 of a free intercept, over the mean |x_i|^2 plus one over the mean cost. Larger makes the
-# rows pull on one another through B, which slows every step; smaller makes b move slowly.
-# From 0.003 to 0.1 the passes needed hardly differ from those without an intercept; at 1
-# they double.
-_CONSTANT_FEATURE = 0.03
 # The share of features that rows have, below which they are taken to share few of them.
 _FEW_IN_COMMON = 0.05
 # Rows are taken less their mean if its square is more than this share of their mean square.
@@ -59,12 +53,9 @@ class _Descent(Descent):
         self.alpha = risk.feasible(state.dual * risk.y) * risk.y
         self.offset = np.zeros(3)  # [b, z, k] of the kernels
         self.mean, self.lean = None, np.empty(0)
-        self.constant = 0.0  # B^2
-        if problem.intercept is Intercept.PENALIZED:
-            self.offset[2] = self.constant = 1.0
-        elif problem.intercept is Intercept.FREE:
-            self.offset[0] = state.offset
-            self._free_intercept(counted)
+        self.K = 0.0
+        if problem.intercept is not Intercept.NONE and counted.size:
+            self._set_intercept(counted, state)
         single = self._single_will_do and self.lean.size == 0
         self.w = np.zeros(rows.n_features, dtype=np.float32 if single else np.float64)
         if self.alpha.any():  # a warm start
@@ -72,18 +63,20 @@ class _Descent(Descent):
             self.offset[1] = float(self.alpha @ risk.y)
             self.best_primal = primal_value(problem, state.coef, state.offset)
 
-    def _free_intercept(self, counted):
-        """Set B, and where rows have a large part in common, take their mean away."""
-        rows, cost = self.problem.rows, self.problem.risk.cost
-        mean = rows.combine(np.where(cost > 0.0, 1.0 / self.n_counted, 0.0))
-        common = float(mean @ mean)
+    def _set_intercept(self, counted, state):
+        """Set K, and where rows have a large part in common, take their mean away."""
+        rows, cost, intercept = self.problem.rows, self.problem.risk.cost, self.problem.intercept
         spread = float(self.norms[counted].mean())
-        if common > _COMMON_PART * spread:
-            self.mean, self.lean = mean, rows.scores(mean)
-            self.offset[2] = common
-            spread -= common
-        self.constant = _CONSTANT_FEATURE * (spread + self.n_counted / float(cost.sum()))
-        self.offset[2] += self.constant
+        if intercept is Intercept.FREE:
+            mean = rows.combine(np.where(cost > 0.0, 1.0 / self.n_counted, 0.0))
+            common = float(mean @ mean)
+            if common > _COMMON_PART * spread:
+                self.mean, self.lean = mean, rows.scores(mean)
+                self.offset[2] = common
+                spread -= common
+        self.K = constant_feature(intercept, spread, float(cost[counted].mean()))
+        self.offset[0] = kept(intercept, self.K) * state.offset
+        self.offset[2] += self.K
 
     def _pass(self):
         risk = self.problem.risk
@@ -104,15 +97,14 @@ class _Descent(Descent):
             self.monitor.must_stop,
         )
         self.monitor.iteration += visits / self.n_counted
-        if self.problem.intercept is Intercept.FREE:
-            self.offset[0] += self.constant * self.offset[1]
+        self.offset[0] = kept(self.problem.intercept, self.K) * self._model_offset()
         return visits
 
     def _dual_estimate(self):
         w = self._coefficients()
         penalty = 0.5 * float(w @ w)
         if self.problem.intercept is Intercept.PENALIZED:
-            penalty += 0.5 * float(self.offset[1]) ** 2  # B = 1
+            penalty += 0.5 * float(self.offset[1]) ** 2
         return self.problem.risk.dual_sum(self.alpha) - penalty
 
     def _coefficients(self):
@@ -143,21 +135,24 @@ class _Descent(Descent):
                 if self.mean is not None:
                     self.offset[0] += float((w - coef) @ self.mean)
             self._remember(w, offset, primal, self.alpha.copy(), dual)
+            self._try_multiple(w, offset, scores + offset, primal)
             self._resume_from(coef, scores)
         self._report()
 
     def _best_offset(self, scores):
         if self.problem.intercept is Intercept.FREE:
             return self.problem.risk.best_offset(scores)
-        return float(self.offset[1] * self.constant)
+        return self._model_offset()
+
+    def _model_offset(self):
+        return float(self.offset[0] + self.K * self.offset[1])
 
     def _resume_from(self, coef, scores):
         """Put the exact numbers of a check in place of those tracked in passing."""
         risk = self.problem.risk
         self.w[:] = coef
         self.offset[1] = float(self.alpha @ risk.y)
-        offset = self.offset[0] + self.constant * self.offset[1]
-        self.seen_gap[:] = risk.gap_shares(scores + offset, self.alpha)
+        self.seen_gap[:] = risk.gap_shares(scores + self._model_offset(), self.alpha)
         self.schedule.activate(self.seen_gap > 0.0)
 
 

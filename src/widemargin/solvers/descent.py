@@ -14,6 +14,7 @@ import numpy as np
 from widemargin.certificate import Certificate
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
+from widemargin.solvers.multiple import LEFT_OVER, best_multiple
 
 # A gap check costs about one pass over all rows. It is made when the gap seen in passing
 # promises that it will succeed; in any case after this many passes, and after so many that
@@ -117,6 +118,18 @@ class Descent(ABC):
             self.best_dual = dual
             self.best.dual = alpha
 
+    def _try_multiple(self, coef, offset, scores, primal):
+        """Remember the best multiple of a primal point, where the point itself will not do."""
+        allowed = self.monitor.tol * primal
+        if primal - self.best_dual <= allowed or not coef.any():
+            return
+        factor, offset, primal = best_multiple(
+            self.problem, coef, offset, scores, LEFT_OVER * allowed
+        )
+        if primal < self.best_primal:
+            self.best_primal = primal
+            self.best.coef, self.best.offset = factor * coef, offset
+
     def _report(self):
         """Tell the monitor of the best points, and learn how well the gap was foreseen."""
         self.monitor.check(
@@ -124,7 +137,7 @@ class Descent(ABC):
         )
         if np.isfinite(self.predicted) and self.predicted > 0.0:
             found = self.best_primal - self.best_dual
-            self.optimism = float(np.clip(self.optimism * found / self.predicted, 1.0, 20.0))
+            self.optimism = float(np.clip(self.optimism * found / self.predicted, 0.01, 20.0))
         self.likely_primal = self.best_primal
         self.checked_at = self.monitor.iteration
 

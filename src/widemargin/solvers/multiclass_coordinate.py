@@ -19,8 +19,7 @@ are visited:
 "acf"  Rows are visited in proportion to preferences that grow while visits pay, in passes
        that no row comes twice in (see solvers/coordinate.py).
 
-A free intercept is the multiplier of the dual's equality, found by the method of multipliers
-as in solvers/coordinate.py: a constant feature, whose coefficients b absorbs again and again.
+An intercept is found by the method of multipliers, see absorbed.py; here z = sum_i A_i.
 """
 
 import numpy as np
@@ -29,13 +28,12 @@ from widemargin import threads
 from widemargin.certificate import dual_value, primal_value
 from widemargin.kernels import multiclass as kernels
 from widemargin.problem import Intercept
+from widemargin.solvers.absorbed import constant_feature, kept
 from widemargin.solvers.descent import Descent, DescentSolver
 from widemargin.solvers.schedule import PREFERENCES, Preferred, Shrinking
 
-# K of a free intercept, over the mean |x_i|^2 plus one over the mean cost.
-_CONSTANT_FEATURE = 0.03
-# How much of K z the offset b absorbs after each pass. All of it, with steps that go beyond
-# the maximum, can swing to and fro for ever where rows are few.
+# How far the fixed part of the offset goes after each pass to where it is meant to be. All the
+# way, with steps that go beyond the maximum, can swing to and fro for ever where rows are few.
 _ABSORBED = 0.5
 # Dense rows with a smaller share of entries that are not zero are visited as CSR.
 _WORTH_CSR = 0.25
@@ -97,14 +95,14 @@ class _Descent(Descent):
         return W.T if len(self.rows) == 1 else W[:, : self.k]
 
     def _intercept(self, counted, state):
+        intercept = self.problem.intercept
         self.offset, self.K = np.zeros((2, 0)), 0.0
-        if self.problem.intercept is not Intercept.NONE:
-            self.offset, self.K = np.zeros((2, self.k)), 1.0
-        if self.problem.intercept is Intercept.FREE:
-            self.offset[0] = state.offset
-            cost = self.cost[counted]
+        if intercept is not Intercept.NONE:
+            self.offset = np.zeros((2, self.k))
             if counted.size:
-                self.K = _CONSTANT_FEATURE * float(self.norms[counted].mean() + 1.0 / cost.mean())
+                spread = float(self.norms[counted].mean())
+                self.K = constant_feature(intercept, spread, float(self.cost[counted].mean()))
+            self.offset[0] = kept(intercept, self.K) * state.offset
 
     def _first_check(self):
         if self.cold:
@@ -129,8 +127,9 @@ class _Descent(Descent):
             if self.monitor.must_stop():
                 break
         self.monitor.iteration += visits / self.n_counted
-        if self.problem.intercept is Intercept.FREE:
-            self.offset[0] += _ABSORBED * self.K * self.offset[1]
+        if self.problem.intercept is not Intercept.NONE:
+            goal = kept(self.problem.intercept, self.K) * self._model_offset()
+            self.offset[0] += _ABSORBED * (goal - self.offset[0])
         if visits == order.size:
             now = self._model_offset()
             self.schedule.learn(order, self.gains[:visits], self.rooms[:visits], now)
@@ -165,6 +164,7 @@ class _Descent(Descent):
             alpha = self._alpha()
             dual, coef = dual_value(problem, alpha)
             self._remember(W, offset, primal, alpha, dual)
+            self._try_multiple(W, offset, scores + offset, primal)
             self._resume_from(coef, alpha, scores, offset)
         self._report()
 

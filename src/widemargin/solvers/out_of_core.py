@@ -18,11 +18,13 @@ from widemargin.certificate import Certificate, certify_in_one_pass, parts_of
 from widemargin.kernels import coordinate as kernels
 from widemargin.kernels import rows as row_kernels
 from widemargin.problem import Intercept, State
+from widemargin.solvers.absorbed import constant_feature, kept
+from widemargin.solvers.multiple import LEFT_OVER, best_multiple
 from widemargin.solvers.pieces import Piece
 
 # Bytes per row that are in memory whatever the budget: alpha, cost, label, share of the gap,
-# scores and dual variables of a check, and what a caller keeps of the labels.
-_BYTES_PER_ROW = 8 + 8 + 1 + 4 + 1 + 8 + 8 + 16
+# scores, their multiple and dual variables of a check, and what a caller keeps of the labels.
+_BYTES_PER_ROW = 8 + 8 + 1 + 4 + 1 + 8 + 8 + 8 + 16
 # Bytes per feature: w, the best w, and the exact one of a check.
 _BYTES_PER_FEATURE = 8 + 8 + 8
 # What pieces may take of the room that is left: as they come and go, holes remain between them.
@@ -31,8 +33,6 @@ _USABLE = 0.7
 # batch that the reader decodes, and what Arrow keeps for the next one.
 _BLOCKS_AHEAD, _BLOCKS_IN_MEMORY = 2, 8
 _BLOCK_BYTES = 4 << 20
-# As in coordinate.py: B^2 of a free intercept, over the mean |x_i|^2 plus one over the mean cost.
-_CONSTANT_FEATURE = 0.03
 # A check, which costs a pass, is made when the gap's shares, as they were seen, promise success;
 # and after this many passes, or so many that they have grown by this share since the last one.
 _PASSES_BETWEEN_CHECKS, _SHARE_BETWEEN_CHECKS = 5, 0.25
@@ -75,10 +75,7 @@ class OutOfCore:
         single = monitor.tol >= _SINGLE_PRECISION_TOL
         self.w = np.array(state.coef, dtype=np.float32 if single else np.float64)
         self.offset = np.array([0.0, float(self.alpha @ risk.y), 0.0])  # [b, z, k] of the kernels
-        self.constant = 0.0  # B^2
-        if problem.intercept is Intercept.PENALIZED:
-            self.offset[2] = self.constant = 1.0
-        elif problem.intercept is Intercept.FREE:
+        if problem.intercept is not Intercept.NONE:
             self.offset[0] = state.offset
         self.tally = np.zeros(kernels.TALLY_SIZE)
         self.tally[kernels.LARGEST], self.tally[kernels.SMALLEST] = -np.inf, np.inf
@@ -105,10 +102,15 @@ class OutOfCore:
             cost=risk.cost[part],
         )
         wanted = wanted & (piece.cost > 0.0)
-        if self.problem.intercept is Intercept.FREE and self.constant == 0.0:
-            spread = float(norms.mean()) + self.n_counted / float(risk.cost.sum())
-            self.offset[2] = self.constant = _CONSTANT_FEATURE * spread
+        if self.problem.intercept is not Intercept.NONE and self.offset[2] == 0.0:
+            self._set_intercept(float(norms.mean()))
         return piece if wanted.all() else piece.take(np.flatnonzero(wanted))
+
+    def _set_intercept(self, mean_square):
+        intercept = self.problem.intercept
+        mean_cost = float(self.problem.risk.cost.sum()) / self.n_counted
+        self.offset[2] = constant_feature(intercept, mean_square, mean_cost)
+        self.offset[0] *= kept(intercept, self.offset[2])
 
     def visit(self, piece, too_large=np.inf, too_small=-np.inf):
         """Visit all rows of a piece once; return those that do not press against a bound.
@@ -146,9 +148,11 @@ class OutOfCore:
         return np.sort(order[:kept])
 
     def absorb_intercept(self):
-        """Let b take over what the constant feature has learnt (see coordinate.py)."""
-        if self.problem.intercept is Intercept.FREE:
-            self.offset[0] += self.constant * self.offset[1]
+        """Let the intercept take over what its constant feature has learnt, see absorbed.py."""
+        self.offset[0] = kept(self.problem.intercept, self.offset[2]) * self._model_offset()
+
+    def _model_offset(self):
+        return float(self.offset[0] + self.offset[1] * self.offset[2])
 
     # --- the proof ------------------------------------------------------------------------
 
@@ -170,14 +174,20 @@ class OutOfCore:
         """Compute both values in one pass over the disk; put the exact w in place."""
         problem, monitor, risk = self.problem, self.monitor, self.problem.risk
         with monitor.phase("checks"):
-            here = State(
-                self.w.astype(np.float64), float(self.offset[1] * self.constant), self.alpha
-            )
+            here = State(self.w.astype(np.float64), self._model_offset(), self.alpha)
             found = certify_in_one_pass(problem, here, best_offset=True)
             certificate = found.certificate
             if certificate.primal < self.best_primal:
                 self.best_primal = certificate.primal
                 self.best.coef, self.best.offset = here.coef, found.offset
+            allowed = monitor.tol * certificate.primal
+            if certificate.gap > allowed and here.coef.any():
+                factor, offset, primal = best_multiple(
+                    problem, here.coef, found.offset, found.scores, LEFT_OVER * allowed
+                )
+                if primal < self.best_primal:
+                    self.best_primal = primal
+                    self.best.coef, self.best.offset = factor * here.coef, offset
             for part in parts_of(self.alpha.size):
                 some = risk.part(part.start, part.stop)
                 self.alpha[part] = some.unsigned(found.A[part])
@@ -188,9 +198,9 @@ class OutOfCore:
                 self.offset[0] = found.offset
         self.monitor.disk_passes += 1
         self.checked_at = self.monitor.disk_passes
-        gap = certificate.gap
+        gap = self.best_primal - certificate.dual
         if np.isfinite(self.predicted) and self.predicted > 0.0:
-            self.optimism = float(np.clip(self.optimism * gap / self.predicted, 0.3, 20.0))
+            self.optimism = float(np.clip(self.optimism * gap / self.predicted, 0.01, 20.0))
         monitor.check(Certificate(self.best_primal, certificate.dual), self.best, active)
 
 
