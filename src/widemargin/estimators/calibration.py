@@ -102,7 +102,7 @@ def calibrate(model, rows, y, weights, states, interruption):
     )
     path.interruption = interruption
     path.go_over_to(model.C, [states for _ in folds], path.weights)
-    with interruption.watching():
+    with path, interruption.watching():
         path.advance(model.C)
     scores = np.empty((y.size, model.intercept_.size))
     for which, (_, held_out) in enumerate(folds):

@@ -248,8 +248,15 @@ class _Search:
         self.data = {"estimator": estimator, **data}
         self.classes, self.codes = classes_of(y)
         self.fold_weights = fold_weights(folds, weights, y.size)
+        self.order = np.argsort(costs, kind="stable")
         self.path = CostPath(
-            model, rows, self.classes, self.codes, self.fold_weights, n_costs=costs.size + 1
+            model,
+            rows,
+            self.classes,
+            self.codes,
+            self.fold_weights,
+            n_costs=costs.size + 1,
+            ahead=costs[self.order],
         )
         self.scores = np.full((len(folds), costs.size), np.nan)
         self.gaps = np.full((len(folds), costs.size), np.nan)
@@ -268,6 +275,7 @@ class _Search:
             if self.estimator.verbose:
                 total = self.costs.size * len(self.folds) + 1
                 bar = stack.enter_context(ProgressBar(total, "trainings"))
+            stack.enter_context(self.path)
             stack.enter_context(self.path.interruption.watching())
             self._choose(context, bar)
             if self.best < 0:
@@ -285,7 +293,7 @@ class _Search:
 
     def _choose(self, context, bar):
         """Train and score the folds for each C, as long as nobody stops it."""
-        for place in np.argsort(self.costs, kind="stable"):
+        for place in self.order:
             step = context.subcontext(task_name="C").call_on_fit_task_begin(**self.data)
             self._try(place)
             if bar is not None:

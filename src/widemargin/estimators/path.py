@@ -7,7 +7,8 @@ for those held out, so that none of them copies X.
 import math
 import time
 import warnings
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -120,14 +121,16 @@ def svm_path(X, y, *, Cs=20, sample_weight=None, **parameters) -> SVMPath:
     classes, codes = classes_of(y)
     weights = check_weights(sample_weight, X)
     rows = placed(X, model.device)
-    path = CostPath(model, rows, classes, codes, [weights], n_costs=Cs.size)
+    order = np.argsort(Cs, kind="stable")
+    path = CostPath(model, rows, classes, codes, [weights], n_costs=Cs.size, ahead=Cs[order])
     found = {}
     with ExitStack() as stack:
+        stack.enter_context(path)
         bar = None
         if model.verbose:
             bar = stack.enter_context(ProgressBar(Cs.size, "values of C"))
         stack.enter_context(path.interruption.watching())
-        for place in np.argsort(Cs, kind="stable"):
+        for place in order:
             path.advance(Cs[place])
             found[place] = path.attributes(0), Account(path.monitors[0]), path.solver
             if bar is not None:
@@ -164,9 +167,12 @@ class CostPath:
         One per classifier.
     n_costs : int
         How many costs there will be, so that each gets its share of `model.max_time`.
+    ahead : sequence of float
+        The first of them, in order. Where problems are solved side by side, those that are done
+        with a cost go on to the next. Use as a context manager then: it ends what is under way.
     """
 
-    def __init__(self, model, rows: Rows, classes, codes, weights, n_costs: int):
+    def __init__(self, model, rows: Rows, classes, codes, weights, n_costs: int, ahead=()):
         self.model = model
         codes = np.asarray(codes, like=home(rows))
         self.make_problems = partial(make_problems, rows=rows, classes=classes, codes=codes)
@@ -182,30 +188,69 @@ class CostPath:
         self.C = math.nan
         self.n_solved = 0
         self.cut_short: list[tuple[float, str]] = []  # gap and limit of those that met one
+        self.ahead = deque(ahead)
+        self.begun: _Step | None = None  # at the cost that comes next
+        self.pool: ThreadPoolExecutor | None = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self._abandon()
+        if self.pool is not None:
+            self.pool.shutdown()
 
     def advance(self, C: float) -> None:
         """Solve all problems at C, from where they are now."""
-        model = clone(self.model).set_params(C=float(C))
-        sets = [self.make_problems(model, weights=weights) for weights in self.weights]
-        problems = [[of_one[j] for j in range(len(of_one))] for of_one in sets]
-        if self.states:
-            starts = [
-                [_carried(*pair, C / self.C) for pair in zip(of_one, before, strict=True)]
-                for of_one, before in zip(problems, self.states, strict=True)
-            ]
+        if self.begun is None or self.begun.C != C:
+            self._abandon()
+            self.begun = self._step(C)
+        step, self.begun = self.begun, None
+        if self.ahead and self.ahead[0] == C:
+            self.ahead.popleft()
+        if step.together:
+            step.solve_together(self._starts(step))
+        elif step.n_threads == 1:
+            for index, start in enumerate(self._starts(step)):
+                step.solve(index, start)
         else:
-            starts = [[State.zero(problem) for problem in of_one] for of_one in problems]
-        self.solver = self._choose(problems[0][0])
-        self.sets, self.C = sets, C
-        self._solve(problems, starts)
+            self._side_by_side(step)
         self.costs_left -= 1
+        self._arrive(step)
 
     def go_over_to(self, C: float, states: list[list[State]], weights) -> None:
         """Go on with other classifiers: of these weights, at these states, which belong to C.
 
         The next call of `advance` begins there. It gets all the time that is left.
         """
+        self._abandon()
         self.C, self.states, self.weights, self.costs_left = C, states, weights, 1
+
+    def _step(self, C, costs_left=None):
+        """Return what there is to be solved at C."""
+        model = clone(self.model).set_params(C=float(C))
+        sets = [self.make_problems(model, weights=weights) for weights in self.weights]
+        solver = self._choose(sets[0][0])
+        n_problems = sum(map(len, sets))
+        n_threads, lent = share_threads(self.n_jobs, n_problems, self.rows, solver)
+        seconds = None
+        if self.model.max_time is not None:
+            left = self.started + self.model.max_time - time.perf_counter()
+            seconds = max(0.0, left) / max(1, costs_left or self.costs_left)
+            if not auto.shares_passes(solver):
+                seconds /= math.ceil(n_problems / n_threads)
+        monitor = partial(
+            Monitor,
+            tol=self.model.tol,
+            max_iter=self.model.max_iter,
+            max_time=seconds,
+            interruption=self.interruption,
+            started=self.started,
+        )
+        budget = check_bytes("memory_budget", self.model.memory_budget) or auto.DEFAULT_BUDGET
+        seeds = self.random.randint(np.iinfo(np.int32).max, size=n_problems)
+        solvers = [auto.make(solver, sets[0][0].risk, int(seed), budget) for seed in seeds]
+        return _Step(C, sets, solver, solvers, monitor, n_threads, lent)
 
     def _choose(self, problem):
         if self.model.solver == "auto":
@@ -213,64 +258,59 @@ class CostPath:
         auto.check(self.model.solver, self.rows, problem.risk)
         return self.model.solver
 
-    def _solve(self, problems, starts):
-        flat = [problem for of_one in problems for problem in of_one]
-        flat_starts = [start for of_one in starts for start in of_one]
-        together = auto.shares_passes(self.solver)
-        n_threads, lent = share_threads(self.n_jobs, len(flat), self.rows, self.solver)
-        seconds = self._share_of_time()
-        if seconds is not None and not together:
-            seconds /= math.ceil(len(flat) / n_threads)
-        monitors = [
-            partial(
-                Monitor,
-                tol=self.model.tol,
-                max_iter=self.model.max_iter,
-                max_time=seconds,
-                interruption=self.interruption,
-                problem=index,
-                started=self.started,
-            )
-            for index in range(len(flat))
-        ]
-        budget = check_bytes("memory_budget", self.model.memory_budget) or auto.DEFAULT_BUDGET
-        seeds = self.random.randint(np.iinfo(np.int32).max, size=len(flat))
-        solvers = [
-            auto.make(self.solver, problem.risk, int(seed), budget)
-            for problem, seed in zip(flat, seeds, strict=True)
-        ]
+    def _starts(self, step):
+        """Yield where the problems of a step begin."""
+        if not self.states:
+            yield from map(State.zero, step.problems)
+            return
+        before = [state for of_one in self.states for state in of_one]
+        for problem, state in zip(step.problems, before, strict=True):
+            yield _carried(problem, state, step.C / self.C)
 
-        def solve(index):
-            monitor = monitors[index]()
-            with threads.lent(lent):
-                state = solvers[index].solve(flat[index], flat_starts[index], monitor)
-            return state, monitor
+    def _side_by_side(self, step):
+        """Solve a step's problems, and those of the next one whose turn it is."""
+        if self.pool is None:
+            self.pool = ThreadPoolExecutor(self.n_jobs)
+        if not step.futures:
+            for index, start in enumerate(self._starts(step)):
+                step.submit(self.pool, index, start)
+        under_way = set(step.futures)
+        while under_way:
+            done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+            for future in done:
+                future.result()  # raises what the problem's solver has raised
+                self._go_ahead(step, step.futures[future])
 
-        if together:
-            watched = [make() for make in monitors]
-            with threads.lent(lent):
-                states = solvers[0].solve_together(flat, flat_starts, watched)
-            solved = list(zip(states, watched, strict=True))
-        elif n_threads == 1:
-            solved = [solve(index) for index in range(len(flat))]
-        else:
-            with ThreadPoolExecutor(n_threads) as pool:
-                solved = list(pool.map(solve, range(len(flat))))
+    def _go_ahead(self, step, index):
+        """Let a problem that is solved go on to the next cost."""
+        if not self.ahead:
+            return
+        if self.begun is None:
+            self.begun = self._step(self.ahead[0], self.costs_left - 1)
+        following = self.begun
+        if following.n_threads > 1:
+            start = _carried(following.problems[index], step.states[index], following.C / step.C)
+            following.submit(self.pool, index, start)
+
+    def _abandon(self):
+        """Give up what was begun ahead."""
+        if self.begun is not None:
+            self.begun.abandon()
+            self.begun = None
+
+    def _arrive(self, step):
+        self.C, self.sets, self.solver = step.C, step.sets, step.solver
         self.states, self.monitors = [], []
-        for of_one in problems:
-            some, solved = solved[: len(of_one)], solved[len(of_one) :]
-            self.states.append([state for state, _ in some])
-            self.monitors.append([monitor for _, monitor in some])
-            for _, monitor in some:
-                if monitor.status in ("max_iter", "max_time"):
-                    self.cut_short.append((monitor.certificate.relative_gap, monitor.status))
-        self.n_solved += len(flat)
-
-    def _share_of_time(self):
-        if self.model.max_time is None:
-            return None
-        left = self.started + self.model.max_time - time.perf_counter()
-        return max(0.0, left) / max(1, self.costs_left)
+        begin = 0
+        for of_one in step.sets:
+            part = slice(begin, begin + len(of_one))
+            self.states.append(step.states[part])
+            self.monitors.append(step.monitors[part])
+            begin = part.stop
+        for monitor in step.monitors:
+            if monitor.status in ("max_iter", "max_time"):
+                self.cut_short.append((monitor.certificate.relative_gap, monitor.status))
+        self.n_solved += begin
 
     def attributes(self, which: int) -> dict[str, np.ndarray]:
         """Return coef_ and intercept_ of a classifier."""
@@ -288,6 +328,64 @@ class CostPath:
     def warn(self, stacklevel: int) -> None:
         """Warn of trainings that a limit ended before their tolerance."""
         warn_of_limits(self.model, self.cut_short, self.n_solved, stacklevel + 1)
+
+
+class _Step:
+    """All problems at one cost: how they are solved, and what has come of it.
+
+    Parameters
+    ----------
+    C : float
+    sets : list of ProblemSet
+    solver : str
+    solvers : list
+        One for each problem.
+    monitor : callable(problem=index) -> Monitor
+        When called, its time begins.
+    n_threads : int
+        How many problems are solved side by side.
+    lent : int
+        How many threads each of them gets.
+    """
+
+    def __init__(self, C, sets, solver, solvers, monitor, n_threads, lent):
+        self.C, self.sets, self.solver, self.solvers = C, sets, solver, solvers
+        self.make_monitor, self.n_threads, self.lent = monitor, n_threads, lent
+        self.together = auto.shares_passes(solver)
+        self.problems = [of_one[j] for of_one in sets for j in range(len(of_one))]
+        self.states: list = [None] * len(self.problems)
+        self.monitors: list = [None] * len(self.problems)
+        self.futures: dict[Future, int] = {}
+        self.abandoned = False
+
+    def solve(self, index, start):
+        """Solve one problem."""
+        self.monitors[index] = monitor = self.make_monitor(problem=index)
+        if self.abandoned:
+            return
+        with threads.lent(self.lent):
+            self.states[index] = self.solvers[index].solve(self.problems[index], start, monitor)
+
+    def solve_together(self, starts):
+        """Solve all of them, with passes in common."""
+        self.monitors = [self.make_monitor(problem=index) for index in range(len(self.problems))]
+        with threads.lent(self.lent):
+            self.states = self.solvers[0].solve_together(
+                self.problems, list(starts), self.monitors
+            )
+
+    def submit(self, pool, index, start):
+        """Have one problem solved when there is a thread for it."""
+        self.futures[pool.submit(self.solve, index, start)] = index
+
+    def abandon(self):
+        """Have those stop that are being solved, and others never begin."""
+        self.abandoned = True
+        for future in self.futures:
+            future.cancel()
+        for monitor in self.monitors:
+            if monitor is not None:
+                monitor.deadline = -math.inf
 
 
 def warn_of_limits(model, cut_short, n_solved: int, stacklevel: int) -> None:
