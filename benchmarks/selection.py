@@ -101,9 +101,9 @@ def ours(name: str, limits: dict) -> dict:
     splits = folds(y)
     few = np.concatenate([np.flatnonzero(y == label)[:40] for label in np.unique(y)])
     for solver in ("dcd", "acf", "newton"):  # compiles
-        LinearSVCCV(Cs=[1.0], loss="hinge", solver=solver, penalized_intercept=True, cv=2).fit(
-            X[few], y[few]
-        )
+        LinearSVCCV(
+            Cs=[1.0], loss="hinge", solver=solver, penalized_intercept=True, cv=2, max_iter=3
+        ).fit(X[few], y[few])
     model = LinearSVCCV(
         Cs=COSTS,
         cv=splits,

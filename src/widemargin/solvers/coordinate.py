@@ -62,6 +62,8 @@ class _Descent(Descent):
             self.w[:] = rows.combine(self.alpha * risk.y)
             self.offset[1] = float(self.alpha @ risk.y)
             self.best_primal = primal_value(problem, state.coef, state.offset)
+            at_bound = self.alpha >= (np.inf if risk.squared else risk.cost)
+            self.schedule.inform((self.alpha > 0.0) & ~at_bound, at_bound)
 
     def _set_intercept(self, counted, state):
         """Set K, and where rows have a large part in common, take their mean away."""

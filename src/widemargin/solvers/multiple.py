@@ -19,10 +19,12 @@ from widemargin.solvers.line_search import Penalty, bracketed
 
 #: what the search may well leave over, as a share of the gap allowed
 LEFT_OVER = 0.02
+# How far t is from 1, to begin with.
+_FIRST_STEP = 0.01
 
 
 def best_multiple(problem, coef, offset, scores, allowed):
-    """Return about the best factor t, the offset that goes with t coef, and the primal value.
+    """Return about the best factor t >= 1, the offset that goes with t coef, and the primal value.
 
     Parameters
     ----------
@@ -38,7 +40,8 @@ def best_multiple(problem, coef, offset, scores, allowed):
     fixed = offset if free else 0.0
     penalty = float(np.vdot(coef, coef)) + (0.0 if free else float(np.vdot(offset, offset)))
     ray = _Ray(risk, scores, fixed)
-    factor, value = bracketed(Penalty(penalty, 0.0, 0.0), ray, 1.0, allowed)
+    growth, value = bracketed(Penalty(penalty, penalty, 0.5 * penalty), ray, _FIRST_STEP, allowed)
+    factor = 1.0 + growth
     if not free:
         return factor, factor * offset, value
     if isinstance(risk, MarginRisk):
@@ -52,7 +55,7 @@ def best_multiple(problem, coef, offset, scores, allowed):
 
 
 class _Ray:
-    """The risk at  fixed + step (scores - fixed), part by part of the rows, to need no memory."""
+    """The risk at  scores + step (scores - fixed), part by part of the rows, to need no memory."""
 
     def __init__(self, risk, scores, fixed):
         self.risk, self.scores, self.fixed = risk, scores, fixed
@@ -61,7 +64,6 @@ class _Ray:
         total = 0.0
         for part in parts_of(len(self.scores)):
             some = self.scores[part]
-            fixed = np.zeros_like(some) + self.fixed
-            line = self.risk.part(part.start, part.stop).line(fixed, some - fixed)
+            line = self.risk.part(part.start, part.stop).line(some, some - self.fixed)
             total = total + np.stack(line.evaluate(steps)[:3])
         return LineSums(*total, np.empty((len(steps), 0)))

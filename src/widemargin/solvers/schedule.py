@@ -16,6 +16,8 @@ PREFERENCES = 1.0 / 20.0, 20.0, 1.0 / 5.0
 # A pass of the adaptive schedule visits each row at most once, as long as that leaves at
 # least this share of all rows: below it, composing the order would cost more than visits.
 _SMALLEST_PASS = 0.2
+# Preferences where training goes on from an earlier one, by where a row's dual variable is.
+_INSIDE, _AT_BOUND, _AT_ZERO = 2.0, 0.5, 0.2
 # Where the offset of the scores stands among the kernels' arguments.
 _OFFSET = 8
 
@@ -37,6 +39,9 @@ class _Schedule:
         # xorshift64 must not start at zero.
         self.generator = np.array([2 * seed + 1], dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         self.last_count = rows.size
+
+    def inform(self, inside, at_bound):
+        """Learn where dual variables are at the start: masks over all rows, (n,)."""
 
     def _shuffled(self, count):
         """Shuffle the first of the order, and return them, (count,)."""
@@ -88,8 +93,16 @@ class Preferred(_Schedule):
         super().__init__(rows, n_rows, seed)
         self.preference = np.zeros(n_rows)
         self.preference[rows] = 1.0
+        self.informed = False  # before the first pass
         # Credits start spread out, so that rows of equal preference do not come in step.
         self.credit = np.random.default_rng(seed).random(n_rows)
+
+    def inform(self, inside, at_bound):
+        # Inside of their bounds they have most to do; of those at zero few will leave it.
+        counted = self.preference > 0.0
+        for rows, preference in ((counted, _AT_ZERO), (at_bound, _AT_BOUND), (inside, _INSIDE)):
+            self.preference[counted & rows] = preference
+        self.informed = True
 
     def activate(self, wanted):
         """Do nothing."""
@@ -167,7 +180,7 @@ class AdaptiveSchedule(Preferred):
         """Visit a share of the rows; return how many were visited."""
         m, tally = self.rows.size, self.tally
         first = tally[kernels.MEAN_GAIN] == 0.0
-        order = self._shuffled(self._compose(everybody=first))
+        order = self._shuffled(self._compose(everybody=first and not self.informed))
         tally[kernels.GAIN] = 0.0
         visits = 0
         for begin, end in _calls(order.size, rows_per_call):
@@ -179,7 +192,7 @@ class AdaptiveSchedule(Preferred):
                 break
         if first:
             # A pass without gain teaches nothing: the next one is uniform again.
-            tally[kernels.MEAN_GAIN] = tally[kernels.GAIN] / m
+            tally[kernels.MEAN_GAIN] = tally[kernels.GAIN] / max(1, visits)
         return visits
 
 
