@@ -16,11 +16,14 @@ from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
 from widemargin.solvers.multiple import LEFT_OVER, best_multiple
 
-# A gap check costs about one pass over all rows. It is made when the gap seen in passing
-# promises that it will succeed; in any case after this many passes, and after so many that
-# they have grown by this share since the last check.
-_PASSES_BETWEEN_CHECKS = 20.0
-_SHARE_BETWEEN_CHECKS = 0.25
+# A gap check costs about two passes over all rows. It is made when the gap seen in passing
+# promises that it will succeed; in any case after so many passes that they have grown by this
+# share since the last check, and are at least this many: fewer where costs are more than so many
+# times the longest step. There a point's best multiple is much better than the point itself,
+# which only a check tells.
+_SHARE_BETWEEN_CHECKS = 0.3
+_PASSES_BETWEEN_CHECKS, _WHERE_COSTS_ARE_LARGE = 20.0, 10.0
+_LARGE_COSTS = 5.0
 
 # Below this tolerance w is kept in double precision from the start.
 _SINGLE_PRECISION_TOL = 1e-5
@@ -70,6 +73,9 @@ class Descent(ABC):
         # What the gap was expected to be, and how far from it the last check was.
         self.predicted = np.inf
         self.optimism = 1.0
+        pull = problem.risk.cost * problem.rows.squared_norms()
+        large = float(pull.mean()) > _LARGE_COSTS
+        self.patience = _WHERE_COSTS_ARE_LARGE if large else _PASSES_BETWEEN_CHECKS
 
     @abstractmethod
     def _pass(self) -> int:
@@ -100,7 +106,7 @@ class Descent(ABC):
         """Tell, at the price of a sum over rows, whether a check would succeed."""
         now = self.monitor.iteration
         since = now - self.checked_at
-        if since >= max(_PASSES_BETWEEN_CHECKS, _SHARE_BETWEEN_CHECKS * now):
+        if since >= max(self.patience, _SHARE_BETWEEN_CHECKS * now):
             return True
         # Seen just before each row was mended: the gap itself is 0.6 to 1.0 of the sum.
         self.predicted = self.optimism * float(self.seen_gap.sum())
