@@ -104,14 +104,14 @@ def test_a_worker_is_added_in_the_middle(client, tmp_path):
 
     ended = threading.Event()
     parts = slow_parts(X, 0.5, file)
-    # A cluster of its own: one that shrinks again may close a worker which a later test has killed.
+    # A cluster of its own: one that shrinks again may close a worker that a later test has killed.
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, **QUIET) as cluster,
         Client(cluster) as own,
+        meanwhile(add),
     ):
-        with meanwhile(add):
-            model = LinearSVC(**settings).fit(parts, halves(y))
-            ended.set()
+        model = LinearSVC(**settings).fit(parts, halves(y))
+        ended.set()
     assert before_the_end == [True]
     assert_same_end(model, undisturbed)
 

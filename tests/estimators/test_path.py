@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 from strategies import multiclass_problems, problems
 
-from widemargin import LinearSVC, svm_path
+from widemargin import LinearSVC, LinearSVCCV, svm_path
 from widemargin.data import as_rows
 from widemargin.data.subset import Subset
 from widemargin.estimators.path import CostPath, _carried
@@ -114,6 +115,32 @@ def test_layouts_threads_and_weights():
             assert one.primal == pytest.approx(other.primal, rel=1e-5)
     again = svm_path(X, Y3, Cs=COSTS, sample_weight=weights, tol=1e-8, random_state=0)
     np.testing.assert_array_equal(again.coefs, expected.coefs)
+
+
+@pytest.mark.parametrize("solver", ["dcd", "acf", "ocas"])
+def test_going_ahead_changes_nothing(solver):
+    settings = {"Cs": COSTS, "loss": "hinge", "solver": solver, "tol": 1e-4, "random_state": 0}
+    alone, side_by_side = (svm_path(X, Y3, n_jobs=n_jobs, **settings) for n_jobs in (1, 2))
+    np.testing.assert_array_equal(side_by_side.coefs, alone.coefs)
+    np.testing.assert_array_equal(side_by_side.n_iter, alone.n_iter)
+
+
+def test_an_error_ends_what_was_begun_ahead():
+    rng = np.random.default_rng(0)
+    rows, y = rng.standard_normal((2000, 50)), rng.integers(0, 2, 2000)
+
+    def scorer(model, X, y):
+        raise RuntimeError("no score")
+
+    # At the second cost each fold would take hours.
+    search = LinearSVCCV(
+        Cs=[1e-6, 1e4], cv=2, loss="hinge", solver="dcd", scoring=scorer, n_jobs=2,
+        tol=1e-9, max_iter=10**9,
+    )  # fmt: skip
+    before = threading.active_count()
+    with pytest.raises(RuntimeError, match="no score"):
+        search.fit(rows, y)
+    assert threading.active_count() == before
 
 
 def test_a_limit_is_told_once():

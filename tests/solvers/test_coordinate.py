@@ -3,6 +3,7 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.preprocessing import normalize
 
 from widemargin.certificate import certify_state
 from widemargin.data import as_rows
@@ -44,6 +45,41 @@ def test_history_closes_in_on_the_optimum(schedule, risk, intercept):
     assert all(np.diff(dual) >= 0)
     assert certify_state(problem, state).relative_gap <= 1e-3
     assert monitor.history[-1].phases.keys() == {"passes", "checks"}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("intercept", [Intercept.FREE, Intercept.PENALIZED])
+def test_an_intercept_costs_few_passes(schedule, intercept):
+    X, y = text_like()
+    X = normalize(X)  # so that a constant feature is as large as all the others together
+    iterations = []
+    for kind in (Intercept.NONE, intercept):
+        problem = Problem(as_rows(X), Hinge(y, np.full(len(y), 10.0)), kind)
+        iterations.append(solve(problem, schedule)[1].iteration)
+    assert iterations[1] <= 1.5 * iterations[0]
+
+
+def test_at_large_costs_a_multiple_is_the_primal_point():
+    X, y = text_like()
+    problem = Problem(as_rows(X), Hinge(y, np.full(len(y), 1000.0)))
+    state, _ = solve(problem)
+    combined = problem.rows.combine(problem.risk.signed(state.dual))
+    factor = float(state.coef @ combined) / float(combined @ combined)
+    assert factor > 1.0001
+    plain = State(combined, 0.0, state.dual)
+    assert certify_state(problem, plain).relative_gap > 2e-3
+
+
+def test_a_start_tells_which_rows_to_prefer():
+    X, y = text_like()
+    problem = Problem(as_rows(X), Hinge(y, np.full(len(y), 1.0)))
+    start, _ = solve(problem)
+    schedule = _Descent(problem, start, Monitor(tol=1e-3, max_iter=1), "acf", 0).schedule
+    alpha = start.dual
+    places = alpha == 0.0, alpha == 1.0, (alpha > 0.0) & (alpha < 1.0)
+    # Of each there are some, and they are preferred alike.
+    lowest, middle, highest = (np.unique(schedule.preference[rows]).item() for rows in places)
+    assert lowest < middle < highest
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

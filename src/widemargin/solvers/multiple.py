@@ -65,5 +65,6 @@ class _Ray:
         for part in parts_of(len(self.scores)):
             some = self.scores[part]
             line = self.risk.part(part.start, part.stop).line(some, some - self.fixed)
-            total = total + np.stack(line.evaluate(steps)[:3])
-        return LineSums(*total, np.empty((len(steps), 0)))
+            total = total + np.stack(line.evaluate(steps)[:2])
+        # What curves on one piece may not on the next: the search wants bounds.
+        return LineSums(*total, np.zeros(len(steps)), np.empty((len(steps), 0)))

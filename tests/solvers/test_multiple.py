@@ -1,0 +1,58 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import problems
+
+from widemargin import certificate
+from widemargin.certificate import primal_value
+from widemargin.data import as_rows
+from widemargin.problem import Intercept, Problem
+from widemargin.risk import CrammerSinger, Hinge
+from widemargin.solvers.multiple import best_multiple
+
+FACTORS = np.concatenate([np.linspace(1.0, 1.2, 41), np.geomspace(1.2, 1000.0, 60)])
+
+
+def assert_best(problem, coef, offset, allowed):
+    scores = problem.rows.scores(coef)
+    factor, best, value = best_multiple(problem, coef, offset, scores + offset, allowed)
+    assert factor >= 1.0
+    assert value == pytest.approx(primal_value(problem, factor * coef, best), rel=1e-9)
+    free = problem.intercept is Intercept.FREE
+    for other in FACTORS:
+        there = primal_value(problem, other * coef, offset if free else other * offset)
+        assert value <= there + allowed + 1e-9 * there
+    return factor
+
+
+@settings(deadline=None, max_examples=100)
+@given(problem=problems(), seed=st.integers(0, 2**32 - 1), size=st.sampled_from([0.01, 1.0]))
+def test_no_other_multiple_is_better(problem, seed, size):
+    rng = np.random.default_rng(seed)
+    coef = size * rng.standard_normal(problem.rows.n_features)
+    offset = 0.0 if problem.intercept is Intercept.NONE else float(rng.standard_normal())
+    assert_best(problem, coef, offset, 1e-6 * primal_value(problem, coef, offset))
+
+
+@pytest.mark.parametrize("intercept", Intercept)
+def test_several_classes(intercept):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 60)
+    X = rng.standard_normal((60, 4)) + 3.0 * np.eye(4)[y]
+    risk = CrammerSinger(y, np.full(60, 5.0), 3)
+    problem = Problem(as_rows(X), risk, intercept)
+    coef = 0.1 * np.stack([X[y == j].mean(axis=0) for j in range(3)], axis=1)
+    offset = np.zeros(3) if intercept is Intercept.NONE else 0.1 * rng.standard_normal(3)
+    assert assert_best(problem, coef, offset, 1e-6) > 1.5
+
+
+@pytest.mark.parametrize("intercept", Intercept)
+def test_part_by_part(intercept, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 4)), np.where(rng.random(60) < 0.5, -1, 1)
+    problem = Problem(as_rows(X), Hinge(y, np.full(60, 10.0)), intercept)
+    coef, scores = X[y > 0].mean(axis=0), X @ X[y > 0].mean(axis=0)
+    whole = best_multiple(problem, coef, 0.0, scores, 1e-9)
+    monkeypatch.setattr(certificate, "_ROWS_AT_ONCE", 7)
+    assert best_multiple(problem, coef, 0.0, scores, 1e-9) == pytest.approx(whole)
