@@ -59,6 +59,20 @@ def test_an_intercept_costs_few_passes(schedule, intercept):
     assert iterations[1] <= 1.5 * iterations[0]
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("cost", [0.01, 0.1, 10.0])
+def test_a_penalised_intercept_is_found(schedule, cost):
+    X, _ = text_like()
+    y = np.where(np.random.default_rng(0).random(X.shape[0]) < 0.8, 1, -1)
+    with_constant = sp.hstack([X, np.ones((X.shape[0], 1))], format="csr")
+    risk = Hinge(y, np.full(y.size, cost))
+    state, monitor = solve(Problem(as_rows(X), risk, Intercept.PENALIZED), schedule, tol=1e-5)
+    problem = Problem(as_rows(with_constant), risk, Intercept.NONE)
+    other, _ = solve(problem, schedule, tol=1e-5)
+    assert monitor.status == "converged"
+    np.testing.assert_allclose(state.offset, other.coef[-1], rtol=0.05)
+
+
 def test_at_large_costs_a_multiple_is_the_primal_point():
     X, y = text_like()
     problem = Problem(as_rows(X), Hinge(y, np.full(len(y), 1000.0)))
