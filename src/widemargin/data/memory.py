@@ -225,7 +225,7 @@ def _check_indices(X):
         row = int(np.argmax(lengths < 0))
         raise ValueError(f"X is not valid CSR: indptr decreases at row {row}")
     indices = X.indices[: X.indptr[-1]]  # what lies behind the last row is not read
-    if indices.size and (indices.min() < 0 or indices.max() >= X.shape[1]):
+    if indices.size and _unsigned(indices).max() >= X.shape[1]:  # a negative one is huge
         bad = int(np.argmax((indices < 0) | (indices >= X.shape[1])))
         row = int(np.searchsorted(X.indptr, bad, side="right")) - 1
         raise ValueError(

@@ -130,7 +130,9 @@ class _Descent(Descent):
                     self.w = self.w.astype(np.float64)
             if problem.intercept is Intercept.FREE:
                 _balance(self.alpha, scores + offset, problem.risk)
-            dual, coef = dual_value(problem, self.alpha)
+            dual, coef = 0.0, np.zeros_like(w)
+            if self.alpha.any():
+                dual, coef = dual_value(problem, self.alpha)
             if problem.intercept is Intercept.FREE:
                 # Balancing has moved w; the score of the mean row stays where it was.
                 self.offset[0] = offset
