@@ -275,11 +275,15 @@ class CostPath:
             for index, start in enumerate(self._starts(step)):
                 step.submit(self.pool, index, start)
         under_way = set(step.futures)
-        while under_way:
-            done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
-            for future in done:
-                future.result()  # raises what the problem's solver has raised
-                self._go_ahead(step, step.futures[future])
+        try:
+            while under_way:
+                done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+                for future in done:
+                    future.result()  # raises what the problem's solver has raised
+                    self._go_ahead(step, step.futures[future])
+        except BaseException:
+            step.abandon()
+            raise
 
     def _go_ahead(self, step, index):
         """Let a problem that is solved go on to the next cost."""
