@@ -23,7 +23,7 @@ from widemargin.solvers.multiple import LEFT_OVER, best_multiple
 # which only a check tells.
 _SHARE_BETWEEN_CHECKS = 0.3
 _PASSES_BETWEEN_CHECKS, _WHERE_COSTS_ARE_LARGE = 20.0, 10.0
-_LARGE_COSTS = 5.0
+_LARGE_COSTS = 50.0
 
 # Below this tolerance w is kept in double precision from the start.
 _SINGLE_PRECISION_TOL = 1e-5
