@@ -20,18 +20,19 @@ import time
 from statistics import median
 
 from benchmarks.analyse import ROOT, rewrite
+from widemargin.certificate import primal_value
 from widemargin.datasets import DatasetMissing
 
 DOCUMENT = ROOT / "docs" / "architecture.md"
 COORDINATE = "widemargin.solvers.coordinate"
 ABSORBED = "widemargin.solvers.absorbed"
-DESCENT = "widemargin.solvers.descent"
+MULTIPLE = "widemargin.solvers.multiple"
 SCHEDULE = "widemargin.solvers.schedule"
 KERNELS = "widemargin.kernels.coordinate"
 
 
 def _no_multiple(problem, coef, offset, scores, allowed):
-    return 1.0, offset, float("inf")
+    return 1.0, offset, primal_value(problem, coef, offset, scores - offset)
 
 
 # name -> what to set: {"module:name": value}
@@ -42,7 +43,7 @@ VARIANTS: dict[str, dict[str, object]] = {
     },
     "steps to the maximum and no farther": {f"{KERNELS}:_OVERSTEP": 1.0},
     "constant feature as large as the rows": {f"{ABSORBED}:_CONSTANT_FEATURE": 1.0},
-    "no multiple of a point": {f"{DESCENT}:best_multiple": _no_multiple},
+    "no multiple of a point": {f"{MULTIPLE}:best_multiple": _no_multiple},
     "rows never less their mean": {f"{COORDINATE}:_COMMON_PART": float("inf")},
     "uniform passes always over blocks of neighbours": {f"{COORDINATE}:_FEW_IN_COMMON": 2.0},
     "uniform passes never over blocks of neighbours": {f"{COORDINATE}:_FEW_IN_COMMON": 0.0},

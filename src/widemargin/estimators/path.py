@@ -204,7 +204,7 @@ class CostPath:
         """Solve all problems at C, from where they are now."""
         if self.begun is None or self.begun.C != C:
             self._abandon()
-            self.begun = self._step(C)
+            self.begun = self._step(C, self.costs_left)
         step, self.begun = self.begun, None
         if self.ahead and self.ahead[0] == C:
             self.ahead.popleft()
@@ -226,8 +226,8 @@ class CostPath:
         self._abandon()
         self.C, self.states, self.weights, self.costs_left = C, states, weights, 1
 
-    def _step(self, C, costs_left=None):
-        """Return what there is to be solved at C."""
+    def _step(self, C, costs_left):
+        """Return what there is to be solved at C, when so many costs are left, with this one."""
         model = clone(self.model).set_params(C=float(C))
         sets = [self.make_problems(model, weights=weights) for weights in self.weights]
         solver = self._choose(sets[0][0])
@@ -236,7 +236,7 @@ class CostPath:
         seconds = None
         if self.model.max_time is not None:
             left = self.started + self.model.max_time - time.perf_counter()
-            seconds = max(0.0, left) / max(1, costs_left or self.costs_left)
+            seconds = max(0.0, left) / max(1, costs_left)
             if not auto.shares_passes(solver):
                 seconds /= math.ceil(n_problems / n_threads)
         monitor = partial(

@@ -14,8 +14,8 @@ a fixed b the scores are then  w.x_i + fixed + K z:
 with v = fixed + K z the best for this z. So K is the square of a constant feature of every row,
 and after each pass `fixed` goes to the offset of the scores; to 1 - K of it, if it is penalised.
 A penalised intercept might as well be a feature like any other, K = 1. But rows pull on one
-another through it, and where it is as large as the rest of a row that takes up to three times the
-passes.
+another through it, and where it is as large as the rest of a row that takes twice the passes and
+more.
 """
 
 from widemargin.problem import Intercept

@@ -138,8 +138,7 @@ class _Descent(Descent):
                 self.offset[0] = offset
                 if self.mean is not None:
                     self.offset[0] += float((w - coef) @ self.mean)
-            self._remember(w, offset, primal, self.alpha.copy(), dual)
-            self._try_multiple(w, offset, scores + offset, primal)
+            self._remember(w, offset, scores + offset, primal, self.alpha.copy(), dual)
             self._resume_from(coef, scores)
         self._report()
 

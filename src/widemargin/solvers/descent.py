@@ -14,7 +14,7 @@ import numpy as np
 from widemargin.certificate import Certificate
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
-from widemargin.solvers.multiple import LEFT_OVER, best_multiple
+from widemargin.solvers.multiple import improved
 
 # A gap check costs about two passes over all rows. It is made when the gap seen in passing
 # promises that it will succeed; in any case after so many passes that they have grown by this
@@ -116,25 +116,16 @@ class Descent(ABC):
         self.likely_primal = self._dual_estimate() + self.predicted
         return self.predicted <= self.monitor.tol * self.likely_primal
 
-    def _remember(self, coef, offset, primal, alpha, dual):
-        if primal < self.best_primal:
-            self.best_primal = primal
-            self.best.coef, self.best.offset = coef, offset
+    def _remember(self, coef, offset, scores, primal, alpha, dual):
+        """Keep the better of each: a primal point, of these `scores`, and dual variables."""
         if dual > self.best_dual:
             self.best_dual = dual
             self.best.dual = alpha
-
-    def _try_multiple(self, coef, offset, scores, primal):
-        """Remember the best multiple of a primal point, where the point itself will not do."""
-        allowed = self.monitor.tol * primal
-        if primal - self.best_dual <= allowed or not coef.any():
-            return
-        factor, offset, primal = best_multiple(
-            self.problem, coef, offset, scores, LEFT_OVER * allowed
-        )
+        here = Certificate(primal, self.best_dual)
+        coef, offset, primal = improved(self.problem, coef, offset, scores, here, self.monitor.tol)
         if primal < self.best_primal:
             self.best_primal = primal
-            self.best.coef, self.best.offset = factor * coef, offset
+            self.best.coef, self.best.offset = coef, offset
 
     def _report(self):
         """Tell the monitor of the best points, and learn how well the gap was foreseen."""

@@ -163,8 +163,7 @@ class _Descent(Descent):
                 self._balance(scores + offset)
             alpha = self._alpha()
             dual, coef = dual_value(problem, alpha)
-            self._remember(W, offset, primal, alpha, dual)
-            self._try_multiple(W, offset, scores + offset, primal)
+            self._remember(W, offset, scores + offset, primal, alpha, dual)
             self._resume_from(coef, alpha, scores, offset)
         self._report()
 
@@ -175,7 +174,7 @@ class _Descent(Descent):
             W = np.zeros((self.problem.rows.n_features, self.k))
             offset = self._without_empty_classes(self._model_offset(), scores)
             primal = primal_value(self.problem, W, offset, scores)
-            self._remember(W, offset, primal, scores, 0.0)
+            self._remember(W, offset, scores + offset, primal, scores, 0.0)
         self._report()
 
     def _without_empty_classes(self, offset, scores):

@@ -17,10 +17,22 @@ from widemargin.problem import Intercept
 from widemargin.risk import LineSums, MarginRisk
 from widemargin.solvers.line_search import Penalty, bracketed
 
-#: what the search may well leave over, as a share of the gap allowed
-LEFT_OVER = 0.02
+# What the search may well leave over, as a share of the gap allowed.
+_LEFT_OVER = 0.02
 # How far t is from 1, to begin with.
 _FIRST_STEP = 0.01
+
+
+def improved(problem, coef, offset, scores, certificate, tol):
+    """Return coef, offset and primal value of a point's best multiple, where itself will not do.
+
+    That is where the gap of `certificate`, which has its primal value, is above `tol`.
+    """
+    allowed = tol * certificate.primal
+    if certificate.gap <= allowed or not coef.any():
+        return coef, offset, certificate.primal
+    factor, offset, primal = best_multiple(problem, coef, offset, scores, _LEFT_OVER * allowed)
+    return factor * coef, offset, primal
 
 
 def best_multiple(problem, coef, offset, scores, allowed):

@@ -19,7 +19,7 @@ from widemargin.kernels import coordinate as kernels
 from widemargin.kernels import rows as row_kernels
 from widemargin.problem import Intercept, State
 from widemargin.solvers.absorbed import constant_feature, kept
-from widemargin.solvers.multiple import LEFT_OVER, best_multiple
+from widemargin.solvers.multiple import improved
 from widemargin.solvers.pieces import Piece
 
 # Bytes per row that are in memory whatever the budget: alpha, cost, label, share of the gap,
@@ -177,17 +177,12 @@ class OutOfCore:
             here = State(self.w.astype(np.float64), self._model_offset(), self.alpha)
             found = certify_in_one_pass(problem, here, best_offset=True)
             certificate = found.certificate
-            if certificate.primal < self.best_primal:
-                self.best_primal = certificate.primal
-                self.best.coef, self.best.offset = here.coef, found.offset
-            allowed = monitor.tol * certificate.primal
-            if certificate.gap > allowed and here.coef.any():
-                factor, offset, primal = best_multiple(
-                    problem, here.coef, found.offset, found.scores, LEFT_OVER * allowed
-                )
-                if primal < self.best_primal:
-                    self.best_primal = primal
-                    self.best.coef, self.best.offset = factor * here.coef, offset
+            coef, offset, primal = improved(
+                problem, here.coef, found.offset, found.scores, certificate, monitor.tol
+            )
+            if primal < self.best_primal:
+                self.best_primal = primal
+                self.best.coef, self.best.offset = coef, offset
             for part in parts_of(self.alpha.size):
                 some = risk.part(part.start, part.stop)
                 self.alpha[part] = some.unsigned(found.A[part])

@@ -191,7 +191,7 @@ class AdaptiveSchedule(Preferred):
             if must_stop():
                 break
         if first:
-            # A pass without gain teaches nothing: the next one is uniform again.
+            # A pass without gain teaches nothing: the next one is as the first.
             tally[kernels.MEAN_GAIN] = tally[kernels.GAIN] / max(1, visits)
         return visits
 
