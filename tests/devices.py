@@ -19,6 +19,7 @@ from widemargin.passes import cpu, gpu
 KERNELS = (
     "advance",
     "curvature",
+    "descend",
     "dual_point",
     "margin_cut",
     "margin_first_steps",
@@ -26,7 +27,7 @@ KERNELS = (
     "margin_sums",
     "mean_curvature",
     "places",
-    "smooth_slope",
+    "rates",
     "solve_definite",
 )
 
@@ -37,12 +38,10 @@ def _as_on_gpu(function):
     def run(*arguments):
         arguments = [a.host_array if isinstance(a, DeviceArray) else a for a in arguments]
         result = function(*arguments)
-        if function.__name__ == "solve_definite":
-            return lambda: None if result() is None else device(result())
         if function.__name__ == "margin_sums":  # sums and counts are the host's
             sums, pieces = result
             return sums, (pieces[1:] != pieces[:-1]).sum(axis=1)
-        if function.__name__ in ("margin_first_steps", "smooth_slope"):
+        if function.__name__ in ("descend", "margin_first_steps", "solve_definite"):
             return result
         if isinstance(result, tuple):
             return tuple(device(r) if isinstance(r, np.ndarray) else r for r in result)

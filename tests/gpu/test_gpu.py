@@ -124,9 +124,8 @@ def test_passes(n, squared):
     calls = {
         "margin_cut": (y, cost, squared, S),
         "margin_line": (y, cost, squared, S, D),
-        "smooth_slope": (S, D, cost, 0.5, cap, 0.3),
         "curvature": (S, cost, 0.5, cap),
-        "mean_curvature": (S, cost, 0.5, cap, np.abs(D)),
+        "mean_curvature": (S, cost, 0.5, cap, D, 0.7),
         "dual_point": (S, y, cost, 0.5, cap),
     }
     for name, arguments in calls.items():
@@ -135,6 +134,28 @@ def test_passes(n, squared):
         found = getattr(passes, name)(*there)
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_allclose(host(one), other, rtol=1e-10, atol=1e-10, err_msg=name)
+    np.testing.assert_allclose(
+        host(passes.rates(*map(cupy.asarray, (y, S)), 0.3)), cpu.rates(y, S, 0.3)
+    )
+    weight = cpu.curvature(S, cost, 0.5, cap)[0]
+    expected = np.flatnonzero(weight)
+    np.testing.assert_array_equal(
+        host(passes.places(cupy.asarray(weight), expected.size)), expected
+    )
+    for slope, curvature, guess, slope_left in (
+        (-0.1 * n, 0.1 * n, 1.0, 1e-3),
+        (-0.1 * n, 0.1 * n, 1.0, 1e-12),
+        (-1e9 * n, 1e-3, 1.0, 1e-3),  # a long way
+        (1e9 * n, 1.0, 1.0, 1e-3),  # uphill
+        (0.3 * n, 0.01 * n, 0.0, 0.0),  # to either side
+        (-0.3 * n, 0.01 * n, 0.0, 0.0),
+    ):
+        z, moved, numbers = S.copy(), cupy.asarray(S), (slope, curvature, guess, slope_left)
+        expected = cpu.descend(z, D, cost, 0.5, cap, *numbers)
+        way = moved, cupy.asarray(D), cupy.asarray(cost)
+        found = passes.descend(*way, 0.5, cap, *numbers)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, err_msg=str(numbers))
+        np.testing.assert_allclose(moved.get(), z, rtol=1e-9, atol=1e-9)
     slack, rate = cpu.margin_line(y, cost, squared, S, D)
     for count in (1, 3, 8, 33):
         steps = np.linspace(0.0, 2.0, count)
@@ -176,14 +197,17 @@ def test_several_classes():
 
 def test_a_matrix_that_is_not_definite():
     assert passes.solve_definite(-cupy.eye(3), cupy.ones(3))() is None
-    np.testing.assert_allclose(passes.solve_definite(2 * cupy.eye(3), cupy.ones(3))().get(), 0.5)
+    np.testing.assert_allclose(passes.solve_definite(2 * cupy.eye(3), cupy.ones(3))(), 0.5)
+    nowhere = cupy.full(3, np.nan)
+    assert passes.solve_definite(cupy.eye(3), nowhere)() is None
+    assert passes.solve_definite(cupy.diag(nowhere), cupy.ones(3))() is None
     random = np.random.default_rng(0)
     for d, scale in ((50, 1e-3), (300, 1.0), (784, 1e6)):
         rows = random.normal(size=(d // 2, d))
         nearly = cupy.asarray(scale * rows.T @ rows + np.eye(d))
         right = cupy.asarray(random.normal(size=d))
-        image = nearly @ passes.solve_definite(nearly, right)()
-        np.testing.assert_allclose(image.get(), right.get(), atol=1e-5)
+        image = nearly.get() @ passes.solve_definite(nearly, right)()
+        np.testing.assert_allclose(image, right.get(), atol=1e-5)
         nearly[d // 2, d // 2] -= 2.0 * nearly[d // 2, d // 2]
         assert passes.solve_definite(nearly, right)() is None
 

@@ -6,9 +6,8 @@ Templates are compiled one by one, for what they are asked to do.
 from functools import cache
 
 import cupy
-import cupyx
-import cupyx.lapack
-import numpy
+import numpy as np
+from cupy_backends.cuda.libs import cublas, cusolver
 
 from widemargin.kernels.cuda_source import SOURCE
 
@@ -44,6 +43,11 @@ def _function(device: int, name: str):
     return _module(device, name if "<" in name else None).get_function(name)
 
 
+@cache
+def _processors(device: int) -> int:
+    return cupy.cuda.Device(device).attributes["MultiProcessorCount"]
+
+
 def launch(name: str, work: int, arguments: tuple, blocks_y: int = 1, threads: int = THREADS):
     """Start a kernel on as many blocks as `work` threads need, but not too many."""
     blocks = min(max(1, -(-work // threads)), 132 * 64)
@@ -70,17 +74,37 @@ def sums(name: str, n: int, count: int, arguments: tuple, rounds: int = 1):
     return partial.get().sum(axis=1)
 
 
-def solve_definite(matrix, right):
-    """Return matrix^-1 right by a Cholesky factor, and what is left of the right side; no waiting.
+def start_together(name: str, n: int, per_block: int, count: int, arguments: tuple):
+    """Start a kernel whose blocks wait for each other; return the `count` numbers it finds.
 
-    The latter, (1,), is a share of the terms that it is made of: where the matrix is not definite
-    it is large, or no number.
+    `arguments` lack n, room for `per_block` numbers a block, the gate at which blocks wait, and
+    where to leave what is found: the kernels take these last.
     """
-    with cupyx.errstate(linalg="ignore"):  # to look at LAPACK's verdict is to wait for it
-        solution = cupyx.lapack.posv(matrix, right)
-    left, size = cupy.empty(1), numpy.int32(right.size)
-    launch("residual", THREADS, (matrix @ solution, right, solution, matrix, size, left))
-    return solution, left
+    device = cupy.cuda.Device().id
+    # So few of them that all run at the same time, beside others of this kind if need be.
+    blocks = min(max(1, -(-n // THREADS)), 2 * _processors(device))
+    room = cupy.zeros(1 + count + blocks * per_block)
+    gate, found, partial = room[:1], room[1 : 1 + count], room[1 + count :]
+    arguments = (*arguments, n, partial, gate, found)
+    _function(device, name)((blocks,), (THREADS,), arguments)
+    return found
+
+
+def solve_definite(matrix, right):
+    """Begin to solve; return (d + 1,): matrix^-1 right, and at the end LAPACK's verdict.
+
+    That is zero if the matrix is positive definite. (cupyx.lapack's `posv` would wait for it.)
+    """
+    size, handle = right.size, cupy.cuda.device.get_cusolver_handle()
+    factor, found, unused = matrix.copy(), cupy.zeros(size + 1), cupy.empty(1, np.int32)
+    found[:size] = right
+    where = handle, cublas.CUBLAS_FILL_MODE_LOWER, size
+    triangle, solution = (factor.data.ptr, size), (found.data.ptr, size)
+    room = cupy.empty(cusolver.dpotrf_bufferSize(*where, *triangle))
+    verdict = found[size:].data.ptr
+    cusolver.dpotrf(*where, *triangle, room.data.ptr, room.size, verdict)
+    cusolver.dpotrs(*where, 1, *triangle, *solution, unused.data.ptr)
+    return found
 
 
 def type_name(dtype) -> str:

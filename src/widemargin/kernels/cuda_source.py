@@ -122,18 +122,98 @@ extern "C" __global__ void advance(double* S, double* D, double step, double bey
     }
 }
 
-extern "C" __global__ void smooth_slope(const double* z, const double* rate, const double* cost,
-                                        double steepness, double cap, double step, integer n,
-                                        double* partial) {
-    double sums[3] = {0.0, 0.0, 0.0};
-    FOR_EACH_ROW(i, n) {
-        const double u = (z[i] + step * rate[i]) * steepness, pull = cost[i] * rate[i];
-        const double term = pull * fmin(fmax(u, 0.0), cap);
-        sums[0] += term;
-        sums[1] += (u > 0.0 && u < cap) ? pull * rate[i] * steepness : 0.0;
-        sums[2] += fabs(term);
+extern "C" __global__ void rates(const signed char* y, const double* change, double shift,
+                                 double* rate, integer n) {
+    FOR_EACH_ROW(i, n) { rate[i] = -y[i] * (change[i] + shift); }
+}
+
+// All threads of all blocks wait here for each other: they must run at the same time. gate is two
+// zeros before the first call: how many blocks have come, and how often all have.
+__device__ void meet(unsigned* gate) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        volatile unsigned* times = gate + 1;
+        const unsigned before = *times;
+        __threadfence();
+        if (atomicAdd(gate, 1u) == gridDim.x - 1) {
+            atomicExch(gate, 0u);
+            __threadfence();
+            atomicAdd(gate + 1, 1u);
+        } else {
+            while (*times == before) {}
+        }
+        __threadfence();
     }
-    leave(sums, partial);
+    __syncthreads();
+}
+
+// total = the sums over all threads of all blocks, for each of them; in a fixed order.
+template <int K> __device__ void all_sums(double (&sums)[K], volatile double* partial,
+                                          unsigned* gate, double (&total)[K]) {
+    __shared__ double of_all[K];
+    block_sums(sums);
+    if (threadIdx.x == 0)
+        for (int k = 0; k < K; ++k) partial[blockIdx.x * K + k] = sums[k];
+    meet(gate);
+    if (threadIdx.x < 32)
+        for (int k = 0; k < K; ++k) {
+            double some = 0.0;
+            for (int j = threadIdx.x; j < (int)gridDim.x; j += 32) some += partial[j * K + k];
+            for (int away = 16; away > 0; away >>= 1)
+                some += __shfl_down_sync(0xffffffffu, some, away);
+            if (threadIdx.x == 0) of_all[k] = some;
+        }
+    __syncthreads();
+    for (int k = 0; k < K; ++k) total[k] = of_all[k];
+}
+
+// As `descend` in passes/cpu.py; found = step, curvature. partial has room for two times the
+// blocks' sums: those of one trial may still be read while those of the next are left.
+extern "C" __global__ void __launch_bounds__(256) descend(
+    double* z, const double* rate, const double* cost, double steepness, double cap, double slope,
+    double curvature, double guess, double slope_left, double rounding, int trials, integer n,
+    double* partial, unsigned* gate, double* found) {
+    const double infinity = __longlong_as_double(0x7ff0000000000000LL);
+    double low = -infinity, high = infinity, step = slope_left > 0.0 ? 0.0 : guess;
+    double enough = 0.0, curved = curvature;
+    for (int trial = slope_left > 0.0 ? -1 : 0; trial < trials; ++trial) {
+        double sums[3] = {0.0, 0.0, 0.0}, total[3];
+        FOR_EACH_ROW(i, n) {
+            const double u = (z[i] + step * rate[i]) * steepness, pull = cost[i] * rate[i];
+            const double term = pull * fmin(fmax(u, 0.0), cap);
+            sums[0] += term;
+            sums[1] += (u > 0.0 && u < cap) ? pull * rate[i] * steepness : 0.0;
+            sums[2] += fabs(term);
+        }
+        all_sums(sums, partial + (trial & 1) * gridDim.x * 3, gate, total);
+        const double here = total[0] + slope + curvature * step;
+        const double terms = total[2] + fabs(slope) + fabs(curvature * step);
+        if (trial < 0) {
+            if (here >= -rounding * terms) break;
+            low = 0.0;
+            enough = slope_left * fabs(here);
+            step = guess;
+            continue;
+        }
+        curved = total[1] + curvature;
+        if (fabs(here) <= fmax(enough, rounding * terms)) break;
+        if (here < 0.0) low = step; else high = step;
+        double next = curved > 0.0 ? step - here / curved : infinity;
+        if (!(low < next && next < high)) {
+            if (low == -infinity) next = high - fmax(1.0, fabs(high));
+            else if (high == infinity) next = low + fmax(1.0, 3.0 * fabs(low));
+            else next = 0.5 * (low + high);
+        }
+        if (next == low || next == high) break;
+        step = next;
+    }
+    if (step != 0.0) {
+        FOR_EACH_ROW(i, n) { z[i] += step * rate[i]; }
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        found[0] = step;
+        found[1] = curved;
+    }
 }
 
 extern "C" __global__ void curvature(const double* z, const double* cost, double delta, double cap,
@@ -151,12 +231,13 @@ extern "C" __global__ void curvature(const double* z, const double* cost, double
 }
 
 extern "C" __global__ void mean_curvature(const double* z, const double* cost, double delta,
-                                          double cap, const double* width, double least,
-                                          double* weight, integer n, double* partial) {
+                                          double cap, const double* rate, double reach,
+                                          double least, double* weight, integer n,
+                                          double* partial) {
     double sums[2] = {0.0, 0.0};
     const double steepness = 1.0 / delta;
     FOR_EACH_ROW(i, n) {
-        const double w = fmax(width[i], least);
+        const double w = fmax(reach * fabs(rate[i]), least);
         const double high = fmin(fmax((z[i] + w) * steepness, 0.0), cap);
         const double low = fmin(fmax((z[i] - w) * steepness, 0.0), cap);
         const double k = cost[i] * (high - low) / (2.0 * w);
@@ -167,40 +248,42 @@ extern "C" __global__ void mean_curvature(const double* z, const double* cost, d
     leave(sums, partial);
 }
 
-// One block. *left = max |image - right| as a share of the terms, max diagonal sum |solution| and
-// max |right|; no number where there are such.
-extern "C" __global__ void residual(const double* image, const double* right,
-                                    const double* solution, const double* matrix, int d,
-                                    double* left) {
-    __shared__ double of_thread[4][256];
-    double most = 0.0, size = 0.0, total = 0.0, diagonal = 0.0;
-    for (int j = threadIdx.x; j < d; j += blockDim.x) {
-        const double r = fabs(image[j] - right[j]);
-        most = r <= most ? most : r;  // what is no number stays
-        size = fmax(size, fabs(right[j]));
-        total += fabs(solution[j]);
-        diagonal = fmax(diagonal, matrix[(integer)j * d + j]);
+// found = the rows whose weight is not zero, in order. A block takes a share of the rows; counts
+// has a number for each block.
+extern "C" __global__ void __launch_bounds__(256) places(const double* weight, integer* found,
+                                                         integer n, double* counts,
+                                                         unsigned* gate, double*) {
+    __shared__ int of_warp[8];
+    __shared__ integer before_block;
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    const integer share = (n + gridDim.x - 1) / gridDim.x;
+    const integer begin = blockIdx.x * share, end = begin + share < n ? begin + share : n;
+    double mine[1] = {0.0};
+    for (integer i = begin + threadIdx.x; i < end; i += blockDim.x) mine[0] += weight[i] != 0.0;
+    leave(mine, counts);
+    meet(gate);
+    if (threadIdx.x < 32) {
+        double earlier = 0.0;
+        for (int j = lane; j < (int)blockIdx.x; j += 32) earlier += ((volatile double*)counts)[j];
+        for (int away = 16; away > 0; away >>= 1)
+            earlier += __shfl_down_sync(0xffffffffu, earlier, away);
+        if (lane == 0) before_block = (integer)earlier;
     }
-    of_thread[0][threadIdx.x] = most;
-    of_thread[1][threadIdx.x] = size;
-    of_thread[2][threadIdx.x] = total;
-    of_thread[3][threadIdx.x] = diagonal;
     __syncthreads();
-    if (threadIdx.x > 0) return;
-    for (int t = 1; t < (int)blockDim.x; ++t) {
-        most = of_thread[0][t] <= most ? most : of_thread[0][t];
-        size = fmax(size, of_thread[1][t]);
-        total += of_thread[2][t];
-        diagonal = fmax(diagonal, of_thread[3][t]);
-    }
-    *left = most / (diagonal * total + size);
-}
-
-// found[position[i] - 1] = i where weight[i] is not zero.
-extern "C" __global__ void places(const double* weight, const integer* position, integer n,
-                                  integer* found) {
-    FOR_EACH_ROW(i, n) {
-        if (weight[i] != 0.0) found[position[i] - 1] = i;
+    integer place = before_block;
+    for (integer first = begin; first < end; first += blockDim.x) {
+        const integer i = first + threadIdx.x;
+        const bool there = i < end && weight[i] != 0.0;
+        const unsigned with_me = __ballot_sync(0xffffffffu, there);
+        if (lane == 0) of_warp[warp] = __popc(with_me);
+        __syncthreads();
+        integer before = place + __popc(with_me & ((1u << lane) - 1u));
+        for (int w = 0; w < 8; ++w) {
+            before += w < warp ? of_warp[w] : 0;
+            place += of_warp[w];
+        }
+        if (there) found[before] = i;
+        __syncthreads();
     }
 }
 

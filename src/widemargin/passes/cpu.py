@@ -14,6 +14,7 @@ __all__ = [
     "advance",
     "changed",
     "curvature",
+    "descend",
     "dual_point",
     "margin_cut",
     "margin_first_steps",
@@ -25,7 +26,7 @@ __all__ = [
     "multiclass_sums",
     "pair_sums",
     "places",
-    "smooth_slope",
+    "rates",
     "solve_definite",
 ]
 
@@ -148,7 +149,61 @@ def advance(S, D, step, beyond):
     )
 
 
-def smooth_slope(z, rate, cost, delta, cap, step):
+def rates(y, change, shift):
+    """Return how fast z = 1 - y s changes along scores that change by `change` + `shift`, (n,)."""
+    return -y * (change + shift)
+
+
+#: where rounding begins, as a share of the terms of a slope
+ROUNDING = 1e-15
+#: steps that `descend` tries at most
+TRIALS = 100
+
+
+def descend(z, rate, cost, delta, cap, slope, curvature, guess, slope_left):
+    """Move z (n,) to where  slope t + 1/2 curvature t^2 + smooth losses(z + t rate)  is lowest.
+
+    Return t and the curvature there. With `slope_left`, the share of the slope at its beginning
+    that may be left, it begins downhill, but for rounding; else t may have either sign. Newton's
+    method on the slope, a rising function made of straight pieces, with a bracket around its root.
+    """
+
+    def evaluate(step):
+        of_losses, curved, size = _smooth_slope(z, rate, cost, delta, cap, step)
+        terms = size + abs(slope) + abs(curvature * step)
+        return float(of_losses) + slope + curvature * step, float(curved) + curvature, float(terms)
+
+    low, high = -np.inf, np.inf
+    step, enough = guess, 0.0
+    if slope_left > 0.0:
+        at_zero, _, terms = evaluate(0.0)
+        if at_zero >= -ROUNDING * terms:
+            return 0.0, curvature
+        low, enough = 0.0, slope_left * abs(at_zero)
+    for _ in range(TRIALS):
+        here, curved, terms = evaluate(step)
+        if abs(here) <= max(enough, ROUNDING * terms):
+            break
+        if here < 0.0:
+            low = step
+        else:
+            high = step
+        next_step = step - here / curved if curved > 0.0 else np.nan
+        if not low < next_step < high:
+            if low == -np.inf:
+                next_step = high - max(1.0, abs(high))
+            elif high == np.inf:
+                next_step = low + max(1.0, 3.0 * abs(low))
+            else:
+                next_step = 0.5 * (low + high)
+        if next_step in (low, high):
+            break
+        step = next_step
+    z += step * rate
+    return step, curved
+
+
+def _smooth_slope(z, rate, cost, delta, cap, step):
     """Return the smooth losses' slope along z + step rate, its curvature, and sum of |terms|.
 
     For what delta and cap are, see kernels/newton.py.
@@ -176,9 +231,9 @@ def curvature(z, cost, delta, cap):
 LEAST_WIDTH = 1e-3
 
 
-def mean_curvature(z, cost, delta, cap, width):
-    """As `curvature`, but the mean between z - width and z + width."""
-    width = np.maximum(width, LEAST_WIDTH * delta)
+def mean_curvature(z, cost, delta, cap, rate, reach):
+    """As `curvature`, but the mean between z - reach rate and z + reach rate."""
+    width = np.maximum(reach * np.abs(rate), LEAST_WIDTH * delta)
     rise = np.clip((z + width) / delta, 0.0, cap)
     rise -= np.clip((z - width) / delta, 0.0, cap)
     weight = cost * rise / (2.0 * width)
@@ -207,7 +262,8 @@ def places(weight, count):
 def solve_definite(matrix, right):
     """Begin to solve; return a function that waits for the end and returns matrix^-1 right.
 
-    Or None if the matrix, of which the lower triangle counts, is not positive definite.
+    On the host; or None if the matrix, of which the lower triangle counts, is not positive
+    definite.
     """
     solution = None
     factor, failed = scipy.linalg.lapack.dpotrf(matrix, lower=1)

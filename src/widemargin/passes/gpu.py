@@ -11,7 +11,7 @@ import numpy as np
 
 from widemargin.arrays import on_host
 from widemargin.passes import cpu
-from widemargin.passes.cpu import FIRST_STEPS, LEAST_WIDTH
+from widemargin.passes.cpu import FIRST_STEPS, LEAST_WIDTH, ROUNDING, TRIALS
 from widemargin.passes.pairs import pair_sums
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "advance",
     "changed",
     "curvature",
+    "descend",
     "dual_point",
     "margin_cut",
     "margin_first_steps",
@@ -31,15 +32,13 @@ __all__ = [
     "multiclass_sums",
     "pair_sums",
     "places",
-    "smooth_slope",
+    "rates",
     "solve_definite",
 ]
 
 #: rows times steps that a round of a line search may evaluate, as a share of all rows: what takes
 #: time is to wait for its end
 ROWS_PER_ROUND = 32.0
-# What a Cholesky factor leaves of the right side, as a share of the terms, unless there is none.
-_RESIDUAL = 1e-10
 
 
 def _cuda():
@@ -98,9 +97,17 @@ def advance(S, D, step, beyond):
     _cuda().launch("advance", S.size, (S, D, float(step), float(beyond), S.size))
 
 
-def smooth_slope(z, rate, cost, delta, cap, step):
-    arguments = (z, rate, cost, 1.0 / delta, float(cap), float(step))
-    return _cuda().sums("smooth_slope", z.size, 3, arguments)[0]
+def rates(y, change, shift):
+    rate = np.empty_like(change)
+    _cuda().launch("rates", change.size, (y, change, float(shift), rate, change.size))
+    return rate
+
+
+def descend(z, rate, cost, delta, cap, slope, curvature, guess, slope_left):
+    numbers = (1.0 / delta, cap, slope, curvature, guess, slope_left, ROUNDING)
+    arguments = (z, rate, cost, *map(float, numbers), np.int32(TRIALS))
+    step, curved = _cuda().start_together("descend", z.size, 6, 2, arguments).get()
+    return float(step), float(curved)
 
 
 def curvature(z, cost, delta, cap):
@@ -109,9 +116,10 @@ def curvature(z, cost, delta, cap):
     return weight, *_cuda().sums("curvature", z.size, 2, arguments)[0]
 
 
-def mean_curvature(z, cost, delta, cap, width):
+def mean_curvature(z, cost, delta, cap, rate, reach):
     weight = np.empty_like(z)
-    arguments = (z, cost, float(delta), float(cap), width, LEAST_WIDTH * delta, weight)
+    numbers = (float(delta), float(cap)), (float(reach), LEAST_WIDTH * delta)
+    arguments = (z, cost, *numbers[0], rate, *numbers[1], weight)
     return weight, *_cuda().sums("mean_curvature", z.size, 2, arguments)[0]
 
 
@@ -123,15 +131,20 @@ def dual_point(z, y, cost, delta, cap):
 
 def places(weight, count):
     # As flatnonzero, but nobody need wait for the count.
-    found = np.empty_like(weight, shape=count, dtype=np.int64)
-    position = np.cumsum(weight != 0.0, dtype=np.int64)
-    _cuda().launch("places", weight.size, (weight, position, weight.size, found))
+    found = np.empty_like(weight, shape=(count,), dtype=np.int64)
+    _cuda().start_together("places", weight.size, 1, 0, (weight, found))
     return found
 
 
 def solve_definite(matrix, right):
-    solution, residual = _cuda().solve_definite(matrix, right)
-    return lambda: solution if float(residual[0]) <= _RESIDUAL else None
+    begun = _cuda().solve_definite(matrix, right)
+
+    def wait():
+        found = on_host(begun)
+        definite = found[-1] == 0.0 and np.isfinite(found).all()
+        return found[:-1] if definite else None
+
+    return wait
 
 
 # --- several classes ------------------------------------------------------------------------

@@ -65,14 +65,13 @@ _FIRST_DELTA = 1.5
 _SHRINK, _SHARE_OF_GAP = 0.2, 0.3
 # With a start that is not zero, rounding off may begin with this share of the objective at most.
 _WARM_ROUNDING = 0.01
-# After a step shorter than this, rows are curved that come to be on twice the way. (Squared, the
+# After a step shorter than this, rows are curved that come to be on half the way. (Squared, the
 # hinge is curved on all of one side, and what is kept of the last Hessian is worth more.)
-_SHORT_STEP, _WAY_AHEAD = 0.5, 2.0
+_SHORT_STEP, _WAY_AHEAD = 0.95, 0.5
 # An iteration brings something if the gap falls by this share; so many that do not are enough.
 _PROGRESS, _PATIENCE = 1e-6, 30
-# The slope left along a line, as a share of the slope at its beginning; and as a share of its
-# terms, where rounding begins.
-_SLOPE_LEFT, _ROUNDING = 1e-3, 1e-15
+# The slope left along a line, as a share of the slope at its beginning.
+_SLOPE_LEFT = 1e-3
 
 # A cold start solves this share of the rows first, if they are this many: to a gap that is about
 # as large as what tells the sample from the whole.
@@ -215,7 +214,7 @@ class _Descent:
         if self.problem.intercept is Intercept.FREE:
             yield from self._find_center()
         self._move_offset()
-        width = None
+        around = None
         while True:
             A, primal, height, rounding = self._dual_point()
             combined = yield from self._combine(A)
@@ -240,7 +239,7 @@ class _Descent:
             if slanting <= rounding and rounding > 0.0:
                 shrink = min(1.0, max(_SHRINK, _SHARE_OF_GAP * allowed / rounding))
             with monitor.phase("direction"):
-                curved = self._curvature(width if shrink == 1.0 else None)
+                curved = self._curvature(around if shrink == 1.0 else None)
             slope = Slope(gradient, 0.0)
             if shrink < 1.0:
                 slope = yield from self._shrink(shrink, slope, curved, A)
@@ -249,7 +248,7 @@ class _Descent:
                 continue  # to say where we are
             change = yield from self._scores(ahead)
             with monitor.phase("line search"):
-                width = self._advance(ahead, change, slope, curved)
+                around = self._advance(ahead, change, slope, curved)
                 self._move_offset()
             monitor.iteration += self.share
 
@@ -382,27 +381,25 @@ class _Descent:
     def _advance(self, ahead, change, slope, curved):
         """Go along `ahead` as far as is best; `change` are its scores.
 
-        Return how far to both sides rows should be taken for curved next time, (n,) or None. A
-        short step says that rows became curved which were not; there will be more of their kind.
+        Return how far to both sides rows should be taken for curved next time, as rates (n,) and
+        a share of them; or None. A step that is not whole says that rows became curved which were
+        not; there will be more of their kind.
         """
         shift = 0.0
         total = curved.total + self.stiffness
         if 0.0 < total < np.inf:
             shift = -(slope.offset + float(curved.weight @ change)) / total
-        rate = -self.y * (change + shift)
+        rate = passes.of(change).rates(self.y, change, shift)
         curvature, incline = float(ahead @ ahead), float(self.coef @ ahead)
         if self.problem.intercept is Intercept.PENALIZED:
             curvature += shift**2
             incline += self.offset * shift
-        step, _ = self._lowest(rate, incline, curvature, guess=1.0, slope_left=_SLOPE_LEFT)
+        step, _ = self._descend(rate, incline, curvature, guess=1.0, slope_left=_SLOPE_LEFT)
         self.coef = self.coef + step * ahead
         self.offset += step * shift
-        self.z += step * rate
         if step >= _SHORT_STEP or self.problem.risk.squared:
             return None
-        np.abs(rate, out=rate)
-        rate *= _WAY_AHEAD * step
-        return rate
+        return rate, _WAY_AHEAD * step
 
     def _move_offset(self):
         """Move b to where it is best, for the smooth losses."""
@@ -410,9 +407,8 @@ class _Descent:
             return
         rate = -self.y.astype(np.float64)
         slope = self.stiffness * self.offset
-        step, curvature = self._lowest(rate, slope, self.stiffness, guess=0.0, slope_left=0.0)
+        step, curvature = self._descend(rate, slope, self.stiffness, guess=0.0, slope_left=0.0)
         self.offset += step
-        self.z += step * rate
         if self.problem.intercept is Intercept.FREE and curvature == 0.0:
             step = self._middle()
             self.offset += step
@@ -432,58 +428,20 @@ class _Descent:
         high = -float(np.where(positive == lossless, -np.inf, way).max())
         return 0.5 * (low + high) if np.isfinite(low) and np.isfinite(high) else 0.0
 
-    def _lowest(self, rate, slope, curvature, guess, slope_left):
-        """Return the step at which  slope t + 1/2 curvature t^2 + losses(z + t rate)  is lowest.
+    def _descend(self, rate, slope, curvature, guess, slope_left):
+        """Go along z + t rate as far as is best; return t and the curvature there."""
+        way = self.z, rate, self.cost, self.delta, self.cap
+        return passes.of(rate).descend(*way, slope, curvature, guess, slope_left)
 
-        And the curvature there. Newton's method on the slope, a rising function made of straight
-        pieces, with a bracket around its root.
-        """
-
-        smooth_slope = passes.of(rate).smooth_slope
-
-        def evaluate(step):
-            sums = smooth_slope(self.z, rate, self.cost, self.delta, self.cap, step)
-            of_losses, curved, size = map(float, sums)
-            terms = size + abs(slope) + abs(curvature * step)
-            return of_losses + slope + curvature * step, curved + curvature, terms
-
-        low, high = -np.inf, np.inf
-        step, enough = guess, 0.0
-        if slope_left > 0.0:  # a direction that leads down, but for rounding
-            at_zero, _, terms = evaluate(0.0)
-            if at_zero >= -_ROUNDING * terms:
-                return 0.0, curvature
-            low, enough = 0.0, slope_left * abs(at_zero)
-        for _ in range(100):
-            here, curved, terms = evaluate(step)
-            if abs(here) <= max(enough, _ROUNDING * terms):
-                break
-            if here < 0.0:
-                low = step
-            else:
-                high = step
-            next_step = step - here / curved if curved > 0.0 else np.nan
-            if not low < next_step < high:
-                if low == -np.inf:
-                    next_step = high - max(1.0, abs(high))
-                elif high == np.inf:
-                    next_step = low + max(1.0, 3.0 * abs(low))
-                else:
-                    next_step = 0.5 * (low + high)
-            if next_step in (low, high):
-                break
-            step = next_step
-        return step, curved
-
-    def _curvature(self, width):
+    def _curvature(self, around):
         """Return which of the rows that count are curved, and the curvature of each.
 
-        With `width`, the mean curvature between z - width and z + width.
+        With `around`, the mean curvature that far to both sides of z.
         """
         arguments = self.z, self.cost, self.delta, self.cap
-        if width is None:
+        if around is None:
             weight, count, total = passes.of(self.z).curvature(*arguments)
         else:
-            weight, count, total = passes.of(self.z).mean_curvature(*arguments, width)
+            weight, count, total = passes.of(self.z).mean_curvature(*arguments, *around)
         self.n_curved = int(count)
-        return Curved(weight, self.n_curved, float(total), plain=width is None)
+        return Curved(weight, self.n_curved, float(total), plain=around is None)

@@ -103,14 +103,13 @@ class Directions:
             second, first = sums
             hessian, gradient = self._without_offset(second, first, slope, curved)
             on_diagonal = hessian.ravel(order="K")[:: gradient.size + 1]
-            diagonal = on_diagonal.copy()
             on_diagonal += 1.0
             solution = passes.of(gradient).solve_definite(hessian, gradient)
         yield PAUSE
         with self.monitor.phase("direction"):
             ahead, jitter = solution(), 1e-14
             while ahead is None and jitter < 1.0:  # rounding has made it indefinite
-                on_diagonal[:] = (1.0 + jitter) * diagonal + 1.0
+                on_diagonal += jitter * (on_diagonal - 1.0)
                 ahead = passes.of(gradient).solve_definite(hessian, gradient)()
                 jitter *= 10.0
             return None if ahead is None else beside(-ahead, slope.coef)
