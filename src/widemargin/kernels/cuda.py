@@ -93,7 +93,8 @@ def start_together(name: str, n: int, per_block: int, count: int, arguments: tup
 def solve_definite(matrix, right):
     """Begin to solve; return (d + 1,): matrix^-1 right, and at the end LAPACK's verdict.
 
-    That is zero if the matrix is positive definite. (cupyx.lapack's `posv` would wait for it.)
+    That is an integer, zero if the matrix is positive definite. (cupyx.lapack's `posv` would wait
+    for it.)
     """
     size, handle = right.size, cupy.cuda.device.get_cusolver_handle()
     factor, found, unused = matrix.copy(), cupy.zeros(size + 1), cupy.empty(1, np.int32)

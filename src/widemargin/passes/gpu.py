@@ -118,8 +118,8 @@ def curvature(z, cost, delta, cap):
 
 def mean_curvature(z, cost, delta, cap, rate, reach):
     weight = np.empty_like(z)
-    numbers = (float(delta), float(cap)), (float(reach), LEAST_WIDTH * delta)
-    arguments = (z, cost, *numbers[0], rate, *numbers[1], weight)
+    widths = (rate, float(reach), LEAST_WIDTH * delta)
+    arguments = (z, cost, float(delta), float(cap), *widths, weight)
     return weight, *_cuda().sums("mean_curvature", z.size, 2, arguments)[0]
 
 
@@ -141,7 +141,7 @@ def solve_definite(matrix, right):
 
     def wait():
         found = on_host(begun)
-        definite = found[-1] == 0.0 and np.isfinite(found).all()
+        definite = found.view(np.int64)[-1] == 0 and np.isfinite(found).all()
         return found[:-1] if definite else None
 
     return wait
