@@ -19,8 +19,8 @@ from widemargin.passes import cpu, gpu
 KERNELS = (
     "advance",
     "curvature",
-    "descend",
     "dual_point",
+    "lowest",
     "margin_cut",
     "margin_first_steps",
     "margin_line",
@@ -41,7 +41,7 @@ def _as_on_gpu(function):
         if function.__name__ == "margin_sums":  # sums and counts are the host's
             sums, pieces = result
             return sums, (pieces[1:] != pieces[:-1]).sum(axis=1)
-        if function.__name__ in ("descend", "margin_first_steps", "solve_definite"):
+        if function.__name__ in ("lowest", "margin_first_steps", "solve_definite"):
             return result
         if isinstance(result, tuple):
             return tuple(device(r) if isinstance(r, np.ndarray) else r for r in result)

@@ -167,10 +167,10 @@ template <int K> __device__ void all_sums(double (&sums)[K], volatile double* pa
     for (int k = 0; k < K; ++k) total[k] = of_all[k];
 }
 
-// As `descend` in passes/cpu.py; found = step, curvature. partial has room for two times the
+// As `lowest` in passes/cpu.py; found = step, curvature. partial has room for two times the
 // blocks' sums: those of one trial may still be read while those of the next are left.
-extern "C" __global__ void __launch_bounds__(256) descend(
-    double* z, const double* rate, const double* cost, double steepness, double cap, double slope,
+extern "C" __global__ void __launch_bounds__(256) lowest(
+    const double* z, const double* rate, const double* cost, double steepness, double cap, double slope,
     double curvature, double guess, double slope_left, double rounding, int trials, integer n,
     double* partial, unsigned* gate, double* found) {
     const double infinity = __longlong_as_double(0x7ff0000000000000LL);
@@ -206,9 +206,6 @@ extern "C" __global__ void __launch_bounds__(256) descend(
         }
         if (next == low || next == high) break;
         step = next;
-    }
-    if (step != 0.0) {
-        FOR_EACH_ROW(i, n) { z[i] += step * rate[i]; }
     }
     if (blockIdx.x == 0 && threadIdx.x == 0) {
         found[0] = step;

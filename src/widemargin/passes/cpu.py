@@ -14,8 +14,8 @@ __all__ = [
     "advance",
     "changed",
     "curvature",
-    "descend",
     "dual_point",
+    "lowest",
     "margin_cut",
     "margin_first_steps",
     "margin_line",
@@ -156,16 +156,16 @@ def rates(y, change, shift):
 
 #: where rounding begins, as a share of the terms of a slope
 ROUNDING = 1e-15
-#: steps that `descend` tries at most
+#: steps that `lowest` tries at most
 TRIALS = 100
 
 
-def descend(z, rate, cost, delta, cap, slope, curvature, guess, slope_left):
-    """Move z (n,) to where  slope t + 1/2 curvature t^2 + smooth losses(z + t rate)  is lowest.
+def lowest(z, rate, cost, delta, cap, slope, curvature, guess, slope_left):
+    """Return t where  slope t + 1/2 curvature t^2 + smooth losses(z + t rate)  is lowest.
 
-    Return t and the curvature there. With `slope_left`, the share of the slope at its beginning
-    that may be left, it begins downhill, but for rounding; else t may have either sign. Newton's
-    method on the slope, a rising function made of straight pieces, with a bracket around its root.
+    And the curvature there. With `slope_left`, the share of the slope at its beginning that may be
+    left, it begins downhill, but for rounding; else t may have either sign. Newton's method on the
+    slope, a rising function made of straight pieces, with a bracket around its root.
     """
 
     def evaluate(step):
@@ -199,7 +199,6 @@ def descend(z, rate, cost, delta, cap, slope, curvature, guess, slope_left):
         if next_step in (low, high):
             break
         step = next_step
-    z += step * rate
     return step, curved
 
 

@@ -20,8 +20,8 @@ __all__ = [
     "advance",
     "changed",
     "curvature",
-    "descend",
     "dual_point",
+    "lowest",
     "margin_cut",
     "margin_first_steps",
     "margin_line",
@@ -103,10 +103,10 @@ def rates(y, change, shift):
     return rate
 
 
-def descend(z, rate, cost, delta, cap, slope, curvature, guess, slope_left):
+def lowest(z, rate, cost, delta, cap, slope, curvature, guess, slope_left):
     numbers = (1.0 / delta, cap, slope, curvature, guess, slope_left, ROUNDING)
     arguments = (z, rate, cost, *map(float, numbers), np.int32(TRIALS))
-    step, curved = _cuda().start_together("descend", z.size, 6, 2, arguments).get()
+    step, curved = _cuda().start_together("lowest", z.size, 6, 2, arguments).get()
     return float(step), float(curved)
 
 

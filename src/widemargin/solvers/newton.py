@@ -394,9 +394,10 @@ class _Descent:
         if self.problem.intercept is Intercept.PENALIZED:
             curvature += shift**2
             incline += self.offset * shift
-        step, _ = self._descend(rate, incline, curvature, guess=1.0, slope_left=_SLOPE_LEFT)
+        step, _ = self._lowest(rate, incline, curvature, guess=1.0, slope_left=_SLOPE_LEFT)
         self.coef = self.coef + step * ahead
         self.offset += step * shift
+        self.z += step * rate
         if step >= _SHORT_STEP or self.problem.risk.squared:
             return None
         return rate, _WAY_AHEAD * step
@@ -407,8 +408,9 @@ class _Descent:
             return
         rate = -self.y.astype(np.float64)
         slope = self.stiffness * self.offset
-        step, curvature = self._descend(rate, slope, self.stiffness, guess=0.0, slope_left=0.0)
+        step, curvature = self._lowest(rate, slope, self.stiffness, guess=0.0, slope_left=0.0)
         self.offset += step
+        self.z += step * rate
         if self.problem.intercept is Intercept.FREE and curvature == 0.0:
             step = self._middle()
             self.offset += step
@@ -428,10 +430,10 @@ class _Descent:
         high = -float(np.where(positive == lossless, -np.inf, way).max())
         return 0.5 * (low + high) if np.isfinite(low) and np.isfinite(high) else 0.0
 
-    def _descend(self, rate, slope, curvature, guess, slope_left):
-        """Go along z + t rate as far as is best; return t and the curvature there."""
+    def _lowest(self, rate, slope, curvature, guess, slope_left):
+        """Return how far along z + t rate it is best to go, and the curvature there."""
         way = self.z, rate, self.cost, self.delta, self.cap
-        return passes.of(rate).descend(*way, slope, curvature, guess, slope_left)
+        return passes.of(rate).lowest(*way, slope, curvature, guess, slope_left)
 
     def _curvature(self, around):
         """Return which of the rows that count are curved, and the curvature of each.

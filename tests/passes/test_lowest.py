@@ -14,7 +14,7 @@ def slope_at(step, z, rate, cost, delta, cap, slope, curvature):
     return float(alpha @ rate) + slope + curvature * step
 
 
-def lowest(f):
+def root(f):
     """Return where a rising function crosses zero, by bisection."""
     low = high = 1.0
     while f(low) > 0.0:
@@ -34,14 +34,13 @@ def lowest(f):
     st.floats(-10.0, 10.0),
     st.floats(1e-3, 10.0),
 )
-def test_it_goes_to_the_lowest_point(seed, n, rounding_off, slope, curvature):
+def test_it_is_the_lowest_point(seed, n, rounding_off, slope, curvature):
     random = np.random.default_rng(seed)
     z, rate, cost = random.normal(size=n), random.normal(size=n), random.random(n)
-    way = z.copy(), rate, cost, *rounding_off
-    step, curved = cpu.descend(*way, slope, curvature, guess=0.0, slope_left=0.0)
-    best = lowest(lambda t: slope_at(t, z, rate, cost, *rounding_off, slope, curvature))
+    way = z, rate, cost, *rounding_off
+    step, curved = cpu.lowest(*way, slope, curvature, guess=0.0, slope_left=0.0)
+    best = root(lambda t: slope_at(t, *way, slope, curvature))
     assert step == pytest.approx(best, rel=1e-7, abs=1e-7)
-    np.testing.assert_allclose(way[0], z + step * rate)
     assert curved >= curvature
 
 
@@ -51,7 +50,7 @@ def test_downhill_it_leaves_no_more_than_a_share_of_the_slope(seed, slope_left):
     z, rate, cost = random.normal(size=50), random.normal(size=50), random.random(50)
     numbers = z, rate, cost, 0.1, 1.0
     slope = -abs(slope_at(0.0, *numbers, 0.0, 0.0)) - 1.0
-    step, _ = cpu.descend(z.copy(), *numbers[1:], slope, 0.5, guess=1.0, slope_left=slope_left)
+    step, _ = cpu.lowest(*numbers, slope, 0.5, guess=1.0, slope_left=slope_left)
     assert step > 0.0
     before = slope_at(0.0, *numbers, slope, 0.5)
     assert abs(slope_at(step, *numbers, slope, 0.5)) <= slope_left * abs(before) * (1 + 1e-9)
@@ -59,5 +58,4 @@ def test_downhill_it_leaves_no_more_than_a_share_of_the_slope(seed, slope_left):
 
 def test_uphill_it_stays():
     z, rate, cost = np.ones(3), np.ones(3), np.ones(3)
-    assert cpu.descend(z, rate, cost, 0.5, 1.0, 1.0, 2.0, guess=1.0, slope_left=1e-3) == (0.0, 2.0)
-    np.testing.assert_array_equal(z, 1.0)
+    assert cpu.lowest(z, rate, cost, 0.5, 1.0, 1.0, 2.0, guess=1.0, slope_left=1e-3) == (0.0, 2.0)
