@@ -170,9 +170,9 @@ template <int K> __device__ void all_sums(double (&sums)[K], volatile double* pa
 // As `lowest` in passes/cpu.py; found = step, curvature. partial has room for two times the
 // blocks' sums: those of one trial may still be read while those of the next are left.
 extern "C" __global__ void __launch_bounds__(256) lowest(
-    const double* z, const double* rate, const double* cost, double steepness, double cap, double slope,
-    double curvature, double guess, double slope_left, double rounding, int trials, integer n,
-    double* partial, unsigned* gate, double* found) {
+    const double* z, const double* rate, const double* cost, double steepness, double cap,
+    double slope, double curvature, double guess, double slope_left, double rounding, int trials,
+    integer n, double* partial, unsigned* gate, double* found) {
     const double infinity = __longlong_as_double(0x7ff0000000000000LL);
     double low = -infinity, high = infinity, step = slope_left > 0.0 ? 0.0 : guess;
     double enough = 0.0, curved = curvature;
