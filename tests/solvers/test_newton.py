@@ -1,3 +1,6 @@
+from contextlib import nullcontext
+from unittest import mock
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -14,7 +17,7 @@ from widemargin.data.disk import open_rows
 from widemargin.monitor import Interruption, Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Hinge, SquaredHinge
-from widemargin.solvers import newton, newton_direction
+from widemargin.solvers import newton, newton_descent, newton_direction
 from widemargin.solvers.newton import Newton
 
 RISKS = [Hinge, SquaredHinge]
@@ -51,6 +54,11 @@ def assert_certified(problem, state, monitor):
     assert again.dual == pytest.approx(monitor.certificate.dual, rel=1e-9, abs=scale)
 
 
+def settling():
+    """Rows may be settled where they are few, too."""
+    return mock.patch.object(newton_descent, "_MANY_ENTRIES", 1)
+
+
 class NoArrays:
     """Rows that can do nothing but what the contract says."""
 
@@ -78,9 +86,10 @@ class NoArrays:
 
 
 @settings(max_examples=150)
-@given(problems(), st.sampled_from([1e-3, 1e-8]))
-def test_it_finds_the_optimum(problem, tol):
-    state, monitor = solve(problem, tol)
+@given(problems(), st.sampled_from([1e-3, 1e-8]), st.booleans())
+def test_it_finds_the_optimum(problem, tol, few_in_doubt):
+    with settling() if few_in_doubt else nullcontext():
+        state, monitor = solve(problem, tol)
     assert monitor.status == "converged"
     assert_certified(problem, state, monitor)
     risk = problem.risk
@@ -111,7 +120,8 @@ def test_tall_rows_take_few_iterations(risk, intercept, sparse):
     dual = [record.dual for record in monitor.history]
     assert all(np.diff(primal) <= 1e-12 * primal[0])  # the last one is computed anew
     assert all(np.diff(dual) >= 0)
-    assert monitor.phases.keys() == {"scores", "combine", "direction", "line search"}
+    looks = set() if intercept is Intercept.FREE else {"visit"}
+    assert monitor.phases.keys() == {"scores", "combine", "direction", "line search"} | looks
 
 
 def ugly_inputs():
@@ -141,12 +151,14 @@ def ugly_inputs():
     ("name", "X", "y"), list(ugly_inputs()), ids=lambda v: v if type(v) is str else ""
 )
 @pytest.mark.parametrize("risk", RISKS)
-def test_ugly_inputs(name, X, y, risk):
+@pytest.mark.parametrize("context", [nullcontext, settling])
+def test_ugly_inputs(name, X, y, risk, context):
     for intercept in Intercept:
         for C in (1e-6, 1.0, 1e6):
             for tol in (1e-3, 1e-8):
                 problem = Problem(as_rows(X), risk(y, np.full(len(y), C)), intercept)
-                state, monitor = solve(problem, tol)
+                with context():
+                    state, monitor = solve(problem, tol)
                 assert monitor.status == "converged", (intercept, C, tol)
                 assert np.isfinite(state.coef).all()
                 assert certify_state(problem, state).relative_gap <= 1.01 * tol
@@ -220,8 +232,10 @@ def test_a_start_from_another_C_takes_fewer_iterations(risk, intercept):
 
 
 @settings(max_examples=60)
-@given(problems(), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1e-3, 1.0, 1e3]))
-def test_no_start_is_made_worse_and_any_start_will_do(problem, seed, scale):
+@given(
+    problems(), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1e-3, 1.0, 1e3]), st.booleans()
+)
+def test_no_start_is_made_worse_and_any_start_will_do(problem, seed, scale, few_in_doubt):
     rng = np.random.default_rng(seed)
     start = State(
         scale * rng.standard_normal(problem.rows.n_features),
@@ -230,13 +244,30 @@ def test_no_start_is_made_worse_and_any_start_will_do(problem, seed, scale):
     )
     given_coef, given_dual = start.coef.copy(), start.dual.copy()
     before = certify_state(problem, start)
-    state, monitor = solve(problem, 1e-6, state=start)
+    with settling() if few_in_doubt else nullcontext():
+        state, monitor = solve(problem, 1e-6, state=start)
     after = certify_state(problem, state)
     assert monitor.status == "converged"
     assert after.primal <= before.primal * (1.0 + 1e-12)
     assert after.dual >= before.dual - 1e-12 * abs(before.dual)
     np.testing.assert_array_equal(start.coef, given_coef)
     np.testing.assert_array_equal(start.dual, given_dual)
+
+
+def test_a_start_where_most_rows_are_at_the_kink_is_not_left():
+    """All rows of the larger class on the margin: delta is chosen for their dual variables."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30_000, 10)).astype(np.float32)
+    y = np.where(rng.random(30_000) < 0.02, 1, -1)
+    before = Problem(as_rows(X), Hinge(y, np.full(y.size, 1.0)), Intercept.PENALIZED)
+    state, _ = solve(before, 1e-4)
+    problem = Problem(before.rows, Hinge(y, np.full(y.size, 2.0)), Intercept.PENALIZED)
+    _, cold = solve(problem, 1e-4)
+    start = State(state.coef, state.offset, 2.0 * state.dual)
+    _, warm = solve(problem, 1e-4, state=start)
+    assert warm.status == "converged"
+    assert warm.iteration < 0.7 * cold.iteration
+    assert max(record.primal for record in warm.history) <= certify_state(problem, start).primal
 
 
 # --- several problems -------------------------------------------------------------------------
@@ -321,7 +352,7 @@ def test_conjugate_gradients_find_the_same(risk, intercept, kind, monkeypatch):
     if kind == "elsewhere":
         problem = Problem(NoArrays(problem.rows), problem.risk, intercept)
     else:
-        monkeypatch.setattr(newton_direction, "_CHOLESKY_FEATURES", 0)
+        monkeypatch.setattr(newton_direction, "CHOLESKY_FEATURES", 0)
     state, monitor = solve(problem, 1e-6)
     assert monitor.status == "converged"
     assert_certified(problem, state, monitor)
@@ -348,6 +379,86 @@ def test_many_features():
         assert_certified(problem, state, monitor)
 
 
+# --- rows in doubt, and settled ones ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("risk", RISKS)
+@pytest.mark.parametrize("intercept", Intercept)
+def test_few_looks_at_all_rows_are_enough(risk, intercept):
+    """Features that few rows have, of which a sample has fewer: they are found all the same."""
+    rng = np.random.default_rng(0)
+    n = 60_000
+    X = rng.standard_normal((n, 12)).astype(np.float32)
+    X[:, 8:] = rng.random((n, 4)) < np.array([0.3, 0.02, 0.002, 0.0002])
+    y = np.where(X @ rng.standard_normal(12) + rng.standard_normal(n) > 0, 1, -1)
+    problem = Problem(as_rows(X), risk(y, np.full(n, 10.0)), intercept)
+    with mock.patch.object(newton_descent, "_MANY_ENTRIES", n * n):
+        looked_at_all, reference = solve(problem, 1e-8)
+    state, monitor = solve(problem)
+    assert monitor.status == "converged"
+    assert_certified(problem, state, monitor)
+    assert monitor.certificate.dual <= reference.certificate.primal
+    assert monitor.certificate.primal >= reference.certificate.dual
+    assert len(monitor.history) <= 4
+    tight, monitor = solve(problem, 1e-8)
+    assert monitor.status == "converged"
+    np.testing.assert_allclose(tight.coef, looked_at_all.coef, rtol=1e-3, atol=1e-3)
+
+
+def test_the_ground_is_the_penalty_and_the_losses_of_settled_rows():
+    rng = np.random.default_rng(0)
+    X, y, center = rng.standard_normal((50, 4)), rng.choice([-1.0, 1.0], 50), np.arange(4.0)
+    cost, stiffness = rng.random(50), 1.0
+    coef, offset = rng.standard_normal(4), 0.3
+
+    def objective(w, b):
+        losses = cost @ (1.0 - y * (X @ w + b)) ** 2  # none of them leaves its piece
+        return 0.5 * w @ w + 0.5 * stiffness * b * b + losses
+
+    A = 2.0 * cost * (1.0 - y * (X @ coef + offset)) * y
+    less = X - center
+    settled = newton_direction.Settled(
+        coef,
+        offset,
+        newton_direction.Slope(X.T @ A, A.sum()),
+        (less.T * (2.0 * cost)) @ less,
+        less.T @ (2.0 * cost),
+        2.0 * cost.sum(),
+    )
+    ground = newton_direction.Ground(stiffness, center, settled)
+    w, b, ahead, shift = rng.standard_normal(4), 0.7, rng.standard_normal(4), -0.4
+    before, at, after = (objective(w + t * ahead, b + t * shift) for t in (-1.0, 0.0, 1.0))
+    slope = ground.slope(w, b)
+    assert slope.coef @ ahead + slope.offset * shift == pytest.approx(0.5 * (after - before))
+    assert ground.curvature(ahead, shift) == pytest.approx(after - 2.0 * at + before)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(("delta", "cap"), [(0.4, 1.0), (0.5, np.inf)])
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("some", [False, True])
+def test_a_visit_is_scores_and_their_answer_combined(sparse, delta, cap, n_threads, some):
+    X, y = tall(n=20_003, d=11, sparse=sparse)
+    rows, rng = as_rows(X), np.random.default_rng(0)
+    index = np.flatnonzero(rng.random(y.size) < 0.7) if some else None
+    places = np.arange(y.size) if index is None else index
+    y, cost, w = y[places].astype(np.int8), rng.random(places.size), rng.standard_normal(11)
+    with threads.lent(n_threads):
+        z, A, combined, *sums = newton_descent.visit(rows, index, y, cost, w, 0.2, delta, cap)
+    X = X.toarray() if sparse else X
+    expected = 1.0 - y * (X[places].astype(np.float64) @ w + 0.2)
+    alpha = cost * np.clip(expected / delta, 0.0, cap)
+    losses = cost * np.maximum(expected, 0.0) ** (2 if cap > 1.0 else 1)
+    np.testing.assert_allclose(z, expected, atol=1e-12)
+    np.testing.assert_allclose(A, alpha * y, atol=1e-12)
+    np.testing.assert_allclose(combined, X[places].T.astype(np.float64) @ (alpha * y), atol=1e-8)
+    positive = y > 0
+    totals = [
+        total for values in (alpha, losses) for total in (values[positive], values[~positive])
+    ]
+    np.testing.assert_allclose(sums, [*map(np.sum, totals), alpha @ expected], rtol=1e-10)
+
+
 # --- moments of rows --------------------------------------------------------------------------
 
 
@@ -369,6 +480,22 @@ def test_moments(density, n_threads):
         np.testing.assert_allclose(np.tril(second), np.tril((less.T * weight) @ less), atol=1e-9)
     squares = (X.astype(np.float64) ** 2).T @ np.arange(9000.0)
     np.testing.assert_allclose(rows.combine_squares(np.arange(9000.0)), squares, rtol=1e-12)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_spreads_tell_rows_with_rare_features(sparse):
+    X, _ = tall(n=4000, sparse=sparse)
+    dense = (X.toarray() if sparse else X).astype(np.float64)
+    dense[:, 3] = np.arange(4000) < 3
+    dense[:, 5] = 0.0
+    rows = as_rows(sp.csr_matrix(dense) if sparse else dense)
+    squares = (dense**2).sum(axis=0)
+    squares += (dense**2).mean()
+    np.testing.assert_allclose(rows.spreads, np.sqrt(dense**2 @ (1.0 / squares)), rtol=1e-9)
+    assert set(np.argsort(-rows.spreads)[:3]) == {0, 1, 2}
+    rare = newton_descent.is_rare(rows)
+    assert rare[:3].all()
+    assert rare.mean() < 0.02
 
 
 # --- stopping ---------------------------------------------------------------------------------
@@ -393,7 +520,7 @@ def test_time_runs_out(n):
 
 @pytest.mark.parametrize("features", [0, 1000])
 def test_it_is_interrupted(features, monkeypatch):
-    monkeypatch.setattr(newton_direction, "_CHOLESKY_FEATURES", features)
+    monkeypatch.setattr(newton_direction, "CHOLESKY_FEATURES", features)
     problem = tall_problem(1e4)
     interruption = Interruption()
 
@@ -409,7 +536,7 @@ def test_it_is_interrupted(features, monkeypatch):
 @pytest.mark.parametrize("features", [0, 1000])
 def test_no_time_is_lost_before_it_stops(features, monkeypatch):
     """Asked to stop in the midst of an iteration, it ends with what it has."""
-    monkeypatch.setattr(newton_direction, "_CHOLESKY_FEATURES", features)
+    monkeypatch.setattr(newton_direction, "CHOLESKY_FEATURES", features)
     problem = tall_problem(1e4)
     monitor = Monitor(1e-12, 1000)
     looks = iter(range(1000))
@@ -431,8 +558,8 @@ def test_a_callback_stops():
 @pytest.mark.parametrize("risk", [Hinge, SquaredHinge])
 def test_what_it_is_stuck_with_is_handed_over(risk, monkeypatch):
     """Coordinate descent goes on from where it was, to the same tolerance."""
-    monkeypatch.setattr(newton, "_PATIENCE", 1)
-    monkeypatch.setattr(newton, "_PROGRESS", 1.0)
+    monkeypatch.setattr(newton_descent, "_PATIENCE", 1)
+    monkeypatch.setattr(newton_descent, "_PROGRESS", 1.0)
     problem = tall_problem(1.0, risk) if risk is not Hinge else tall_problem(1.0)
     monitor = Monitor(1e-3, 1000)
     state = Newton().solve(problem, State.zero(problem), monitor)

@@ -14,6 +14,8 @@ ENTRIES_PER_CALL = 1 << 24
 # Numbers that a piece of rows has, scaled and in double precision, on its way into a Gram
 # matrix: it stays in cache.
 _MOMENTS_PIECE = 1 << 17
+# Rows whose squares tell about those of all.
+_ROWS_FOR_SPREADS = 1 << 15
 # CSR rows go there as dense copies where more than this share of their entries is stored: pairs
 # at scattered places cost some fifteen times as much as those of a dense product.
 _DENSE_ENOUGH = 0.25
@@ -112,6 +114,30 @@ class RowsInMemory:
             kernels.combine_squares(self.arrays, g, begin, end, total)
         return total
 
+    def score_squares(self, v):
+        """Return x_i^2 . v, the square feature by feature, in float64, (n,)."""
+        out = np.empty(self.n_rows)
+        for begin, end in self.ranges(0, self.n_rows):
+            kernels.score_squares(self.arrays, v, begin, end, out)
+        return out
+
+    @cached_property
+    def spreads(self):
+        """How far scores may move as coefficients do, for each row beside the others, (n,).
+
+        sqrt(sum_k x_k^2 / s_k), s_k the sum of squares of feature k over all rows, or about that:
+        a row is far ahead of others if it has a feature that few rows have.
+        """
+        stride = max(1, self.n_rows // _ROWS_FOR_SPREADS)
+        some = self.take(slice(None, None, stride))
+        squares = some.combine_squares(np.ones(some.n_rows))
+        # As if there was one row more, of about the same entries: some features are in no row.
+        squares += squares.sum() / max(1, some.n_rows * self.n_features)
+        squares[squares == 0.0] = 1.0
+        spreads = np.sqrt(self.score_squares(1.0 / (stride * squares)))
+        spreads.flags.writeable = False  # shared by all who ask
+        return spreads
+
     def squared_norms(self):
         return self._squared_norms
 
@@ -154,6 +180,8 @@ class DenseRows(RowsInMemory):
         self.dtype = self.matrix.dtype
 
     def take(self, index):
+        if isinstance(index, np.ndarray) and index.dtype.kind in "iu":
+            return DenseRows(self.matrix.take(index, axis=0))  # in half the time
         return DenseRows(self.matrix[index])
 
     def _copy_scaled(self, index, factor, center, out):

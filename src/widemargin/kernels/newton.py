@@ -8,6 +8,10 @@ so that it is c z^2 / (2 delta) from 0 to cap delta, and goes on as a straight l
 """
 
 from widemargin.kernels.jit import kernel
+from widemargin.kernels.rows import four_adds, four_dots, row_add, row_dot
+
+# Rows that stay in the innermost cache from their scores to their sum.
+VISITED_AT_ONCE = 64
 
 
 @kernel
@@ -59,4 +63,41 @@ def dual_point(z, y, cost, delta, cap, A):
         loss_below += (1.0 - positive) * loss
         aligned += alpha * z[i]
         A[i] = alpha * y[i]
+    return above, below, loss_above, loss_below, aligned
+
+
+@kernel
+def visit(rows, index, y, cost, w, offset, delta, cap, begin, end, z, A, out):
+    """As `dual_point`, for begin <= j < end, but z, too, is computed, and X^T A is added to out.
+
+    y, cost, z and A are (m,), of the rows `index`, (m,); or (n,), of all rows, if that is empty.
+    """
+    above, below, loss_above, loss_below, aligned = 0.0, 0.0, 0.0, 0.0, 0.0
+    all_rows = index.shape[0] == 0
+    for low in range(begin, end, VISITED_AT_ONCE):
+        high = min(low + VISITED_AT_ONCE, end)
+        fours = low + (high - low) // 4 * 4
+        for j in range(low, fours, 4):
+            at = (j, j + 1, j + 2, j + 3)
+            if not all_rows:
+                at = (index[j], index[j + 1], index[j + 2], index[j + 3])
+            z[j], z[j + 1], z[j + 2], z[j + 3] = four_dots(rows, at, w)
+        for j in range(fours, high):
+            z[j] = row_dot(rows, j if all_rows else index[j], w)
+        for j in range(low, high):
+            z[j] = 1.0 - y[j] * (z[j] + offset)
+        part = slice(low, high)
+        sums = dual_point(z[part], y[part], cost[part], delta, cap, A[part])
+        above += sums[0]
+        below += sums[1]
+        loss_above += sums[2]
+        loss_below += sums[3]
+        aligned += sums[4]
+        for j in range(low, fours, 4):
+            at = (j, j + 1, j + 2, j + 3)
+            if not all_rows:
+                at = (index[j], index[j + 1], index[j + 2], index[j + 3])
+            four_adds(rows, at, (A[j], A[j + 1], A[j + 2], A[j + 3]), out)
+        for j in range(fours, high):
+            row_add(rows, j if all_rows else index[j], A[j], out)
     return above, below, loss_above, loss_below, aligned

@@ -37,6 +37,16 @@ def row_add(rows, i, step, w):
     raise NotImplementedError("only inside compiled kernels")
 
 
+def four_dots(rows, at, w):
+    """Return the products with w of the rows at four places: dense, they share loads of w."""
+    raise NotImplementedError("only inside compiled kernels")
+
+
+def four_adds(rows, at, steps, w):
+    """Add four multiples of rows at four places to w: dense, they share loads and stores of w."""
+    raise NotImplementedError("only inside compiled kernels")
+
+
 def row_prefetch(rows, i):
     """Ask the memory system for row i; costs nothing if it is there already.
 
@@ -132,6 +142,51 @@ def _row_add_csr(rows, i, step, w):
             w[indices[k]] += factor * values[k]
 
     return csr
+
+
+@overload(four_dots, jit_options=_OPTIONS)
+def _four_dots(rows, at, w):
+    if len(rows) != 1:
+        return lambda rows, at, w: (
+            row_dot(rows, at[0], w),
+            row_dot(rows, at[1], w),
+            row_dot(rows, at[2], w),
+            row_dot(rows, at[3], w),
+        )
+
+    def dense(rows, at, w):
+        x, y, u, v = rows[0][at[0]], rows[0][at[1]], rows[0][at[2]], rows[0][at[3]]
+        zero = w.dtype.type(0)
+        a, b, c, d = zero, zero, zero, zero
+        for k in range(w.shape[0]):
+            a += x[k] * w[k]
+            b += y[k] * w[k]
+            c += u[k] * w[k]
+            d += v[k] * w[k]
+        return a, b, c, d
+
+    return dense
+
+
+@overload(four_adds, jit_options=_OPTIONS)
+def _four_adds(rows, at, steps, w):
+    if len(rows) != 1:
+
+        def csr(rows, at, steps, w):
+            for j in range(4):
+                if steps[j] != 0.0:
+                    row_add(rows, at[j], steps[j], w)
+
+        return csr
+
+    def dense(rows, at, steps, w):
+        a, b, c, d = steps
+        if (a != 0.0) | (b != 0.0) | (c != 0.0) | (d != 0.0):
+            x, y, u, v = rows[0][at[0]], rows[0][at[1]], rows[0][at[2]], rows[0][at[3]]
+            for k in range(w.shape[0]):
+                w[k] += (a * x[k] + b * y[k]) + (c * u[k] + d * v[k])
+
+    return dense
 
 
 @overload(row_prefetch, jit_options=_OPTIONS)
@@ -274,6 +329,25 @@ def squared_norms(rows, begin, end, out):
             total = 0.0
             for k in range(indptr[i], indptr[i + 1]):
                 total += np.float64(values[k]) * values[k]
+            out[i] = total
+
+
+@kernel
+def score_squares(rows, v, begin, end, out):
+    """out[i] = x_i^2 . v, the square feature by feature, for begin <= i < end."""
+    if len(rows) == 1:
+        values = rows[0]
+        for i in range(begin, end):
+            x, total = values[i], 0.0
+            for k in range(x.shape[0]):
+                total += np.float64(x[k]) * x[k] * v[k]
+            out[i] = total
+    else:
+        values, indices, indptr = rows
+        for i in range(begin, end):
+            total = 0.0
+            for k in range(indptr[i], indptr[i + 1]):
+                total += np.float64(values[k]) * values[k] * v[indices[k]]
             out[i] = total
 
 

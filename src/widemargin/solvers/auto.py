@@ -90,6 +90,9 @@ def choose(rows, risk: MarginRisk | CrammerSinger) -> str:
         return "stream"
     if not hasattr(rows, "arrays"):  # neither here nor there: all that is known are products
         return "newton" if risk.squared else "ocas"
+    n_counted = int(np.count_nonzero(risk.cost))
+    if rows.n_features <= min(_FEW_FEATURES, n_counted // _ROWS_PER_FEATURE):
+        return "newton"  # whatever the stretch is, which takes a pass over the rows
     return pick(facts(rows, risk))
 
 

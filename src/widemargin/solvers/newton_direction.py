@@ -15,13 +15,13 @@ import numpy as np
 
 from widemargin import passes
 from widemargin.arrays import beside
-from widemargin.data.rows import Rows, home
+from widemargin.data.rows import Rows
 from widemargin.monitor import Monitor
 from widemargin.solvers.lockstep import PAUSE, Asking, Product
 
 # Up to this many features the Hessian is made and factorised: at 784, dense, that takes half to
 # nine tenths of the time of conjugate gradients.
-_CHOLESKY_FEATURES = 1000
+CHOLESKY_FEATURES = 1000
 # Steps of conjugate gradients at most: beyond, a new point tells more.
 _CG_STEPS = 250
 
@@ -54,10 +54,74 @@ class Curved:
 
 
 class Slope(NamedTuple):
-    """The smooth problem's gradient, in w and in b."""
+    """A gradient, in w and in b."""
 
     coef: np.ndarray
     offset: float
+
+
+class Settled(NamedTuple):
+    """Losses of rows that stay on one piece: a quadratic function of (w, b).
+
+    Attributes
+    ----------
+    coef, offset : ndarray of shape (d,), float
+        A point.
+    pull : Slope
+        Minus their gradient there: X^T A and the sum of A.
+    second, first, total : ndarray of shape (d, d), ndarray of shape (d,), float
+        Sums over the rows less their center, of curvature (x - center)(x - center)^T, of
+        curvature (x - center), and of curvatures. All zeros, for the hinge.
+    """
+
+    coef: np.ndarray
+    offset: float
+    pull: Slope
+    second: np.ndarray
+    first: np.ndarray
+    total: float
+
+
+@dataclass
+class Ground:
+    """What there is beside the losses of rows: the penalty, and rows that are settled.
+
+    Attributes
+    ----------
+    stiffness : float
+        The penalty's curvature in b; infinite, it stays where it is.
+    center : ndarray of shape (d,)
+        What rows are taken less of.
+    settled : Settled or None
+    """
+
+    stiffness: float
+    center: np.ndarray
+    settled: Settled | None = None
+
+    def slope(self, coef, offset) -> Slope:
+        """Return the gradient at a point."""
+        of_offset = self.stiffness * offset if self.stiffness < np.inf else 0.0
+        settled = self.settled
+        if settled is None:
+            return Slope(coef, of_offset)
+        way = coef - settled.coef
+        risen = offset - settled.offset + float(self.center @ way)
+        lean = float(settled.first @ way) + settled.total * risen
+        bent = settled.second @ way + risen * settled.first + lean * self.center
+        return Slope(coef + bent - settled.pull.coef, of_offset + lean - settled.pull.offset)
+
+    def curvature(self, ahead, shift) -> float:
+        """Return the curvature along a direction."""
+        curvature = float(ahead @ ahead)
+        if self.stiffness < np.inf:
+            curvature += self.stiffness * shift**2
+        if self.settled is not None:
+            second, first, total = self.settled[3:]
+            shift = shift + float(self.center @ ahead)
+            along = float(ahead @ (second @ ahead)) + 2.0 * shift * float(first @ ahead)
+            curvature += along + total * shift**2
+        return curvature
 
 
 class Directions:
@@ -70,30 +134,27 @@ class Directions:
         Of the rows that count.
     counted : ndarray of shape (n,) or None
         Which rows these are; None for all.
-    stiffness : float
-        The penalty's curvature in b; infinite without an intercept.
+    ground : Ground
     monitor : Monitor
     share : float
         What a pass over `rows` counts for.
     """
 
-    def __init__(
-        self, rows: Rows, cost, counted, stiffness: float, monitor: Monitor, share: float
-    ):
+    def __init__(self, rows: Rows, cost, counted, ground: Ground, monitor: Monitor, share: float):
         self.rows, self.cost, self.counted = rows, cost, counted
-        self.stiffness, self.monitor, self.share = stiffness, monitor, share
-        self.center = np.zeros(rows.n_features, like=home(rows))  # beside the rows
+        self.ground, self.monitor, self.share = ground, monitor, share
         self.kept: tuple | None = None  # which rows were curved last, and their moments
 
     def find(self, slope, curved, delta, allowed) -> Asking:
-        """Return - H^-1 slope, where b follows w to where it is best.
+        """Return - H^-1 slope, in w and in b, which follows w to where it is best.
 
         None to stop at once, or if numbers are so large that there is none. `allowed` is the gap
         allowed.
         """
-        if curved.count == 0:
-            return -slope.coef
-        if self.rows.n_features > _CHOLESKY_FEATURES or not hasattr(self.rows, "moments"):
+        settled = self.ground.settled
+        if curved.count == 0 and settled is None:
+            return -slope.coef, 0.0
+        if self.rows.n_features > CHOLESKY_FEATURES or not hasattr(self.rows, "moments"):
             ahead = yield from self._conjugate_gradients(slope, curved, allowed)
             return ahead
         with self.monitor.phase("direction"):
@@ -101,7 +162,11 @@ class Directions:
             if sums is None:
                 return None
             second, first = sums
-            hessian, gradient = self._without_offset(second, first, slope, curved)
+            total = curved.total + self.ground.stiffness
+            if settled is not None:
+                second, first = second + settled.second, first + settled.first
+                total += settled.total
+            hessian, gradient = self._without_offset(second, first, total, slope)
             on_diagonal = hessian.ravel(order="K")[:: gradient.size + 1]
             on_diagonal += 1.0
             solution = passes.of(gradient).solve_definite(hessian, gradient)
@@ -112,7 +177,17 @@ class Directions:
                 on_diagonal += jitter * (on_diagonal - 1.0)
                 ahead = passes.of(gradient).solve_definite(hessian, gradient)()
                 jitter *= 10.0
-            return None if ahead is None else beside(-ahead, slope.coef)
+            if ahead is None:
+                return None
+            shift = 0.0
+            if 0.0 < total < np.inf:
+                # sum_i k_i x_i . ahead, of rows that are not less their center
+                lean = float(first @ ahead)
+                lean += (total - self.ground.stiffness) * float(
+                    beside(self.ground.center, first) @ ahead
+                )
+                shift = (lean - slope.offset) / total
+            return beside(-ahead, slope.coef), shift
 
     def _hessian(self, curved, delta):
         """Return the weighted sums of squares of the curved rows, and of these themselves.
@@ -121,23 +196,23 @@ class Directions:
         """
         work = curved.count * self.rows.n_features**2
         if getattr(self.rows, "weighs_all_rows", False):
-            return self.rows.moments(None, self.everywhere(curved.weight), self.center)
+            return self.rows.moments(None, self.everywhere(curved.weight), self.ground.center)
         if curved.plain and work > getattr(self.rows, "little_work", 0):
-            return self._kept_moments(curved.index, delta)
+            return self.kept_moments(curved.index, delta)
         return self._moments(curved.index, curved.weight[curved.index])
 
-    def _without_offset(self, hessian, first, slope, curved):
+    def _without_offset(self, hessian, first, total, slope):
         """Return the Hessian and the gradient where b follows w to where it is best."""
         # Of rows less the center, and with b eliminated.
-        total = curved.total + self.stiffness
         gradient = beside(slope.coef, first)
         if slope.offset != 0.0:
-            gradient = gradient - slope.offset * (beside(self.center, first) + first / total)
-        if self.stiffness < np.inf:
+            center = beside(self.ground.center, first)
+            gradient = gradient - slope.offset * (center + first / total)
+        if self.ground.stiffness < np.inf:
             hessian = hessian - np.outer(first, first / total)
         return hessian, gradient
 
-    def _kept_moments(self, index, delta):
+    def kept_moments(self, index, delta):
         """Return the moments of rows with the curvature cost / delta.
 
         Of rows that were curved the last time and those that are now, the fewer are summed up:
@@ -175,7 +250,7 @@ class Directions:
             if self.monitor.must_stop():
                 return None
             part = slice(begin, begin + at_once)
-            more = rows.moments(index[part], weight[part], self.center)
+            more = rows.moments(index[part], weight[part], self.ground.center)
             sums = more if sums is None else (sums[0] + more[0], sums[1] + more[1])
         return (0.0, 0.0) if sums is None else sums
 
@@ -195,9 +270,9 @@ class Directions:
             rows = rows.take(curved.index if self.counted is None else self.counted[curved.index])
         else:
             weight = self.everywhere(curved.weight)
-        total = curved.total + self.stiffness
+        total = curved.total + self.ground.stiffness
         gradient, first = slope.coef, np.zeros_like(slope.coef)
-        if self.stiffness < np.inf:
+        if self.ground.stiffness < np.inf:
             first = yield Product(rows, "combine", weight)
             gradient = gradient - first * (slope.offset / total)
         scaling = np.ones_like(gradient)
@@ -224,4 +299,4 @@ class Directions:
             before, size = size, float(residual @ scaled)
             way = scaled + (size / before) * way
             self.monitor.iteration += share
-        return ahead
+        return ahead, -(slope.offset + float(first @ ahead)) / total

@@ -1,0 +1,415 @@
+"""Newton's method from a start, with its proof: for the problem see newton.py.
+
+Where rows are many, most of them stay on one piece of their loss from one point to the next, and
+are settled: their losses are a quadratic function of (w, b), known from sums over them at one
+point. So the problem is solved for the others, those in doubt, until little is left of its gap;
+then there is one look at all rows, which is a proof if they have stayed where they were.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from widemargin import threads
+from widemargin.arrays import beside
+from widemargin.certificate import Certificate, primal_value
+from widemargin.data.rows import home
+from widemargin.kernels import newton as kernels
+from widemargin.problem import Intercept, State
+from widemargin.solvers.lockstep import Asking, Product
+from widemargin.solvers.newton_direction import CHOLESKY_FEATURES, Ground, Settled, Slope
+from widemargin.solvers.newton_steps import SHARE_OF_GAP, SHORT_STEP, NewtonSteps
+
+# With a start that is not zero, rounding off may begin with this share of the objective at most.
+_WARM_ROUNDING = 0.01
+# An iteration brings something if the gap falls by this share; so many that do not are enough.
+# After fewer of them, iterations are over all rows.
+_PROGRESS, _PATIENCE, _PATIENCE_WITH_PARTS = 1e-6, 30, 2
+
+# Rows in doubt are those nearest to another piece of their loss, beside how far their scores may
+# move: this share of all, or this one once there is a useful bound; but not more than the third.
+_IN_DOUBT, _LITTLE_IN_DOUBT, _MOST_IN_DOUBT = 0.125, 0.03, 0.4
+# What is left of the gap after they were looked at alone, as a share of the gap allowed, and of
+# the gap before: a delta that is far too small for where we are makes every step a short one.
+_LEFT_BY_PART, _LEFT_OF_GAP = 0.5, 1e-3
+# Of the settled rows one of so many speaks for the others, while points are far apart.
+_SPEAKS_FOR = 64
+# Below so many rows times features, a look at all of them costs no more.
+_MANY_ENTRIES = 1 << 18
+# So often rows that were thought settled join those in doubt, before a short step will do.
+_SECOND_THOUGHTS = 3
+# Rows that tell where the nearest share ends.
+_PROBED = 1 << 12
+# A point is near where the last step promised no more than this share of the objective.
+_NEAR = 0.1
+# Rows are rare whose scores may move this many times as far as the root of the mean square.
+_RARE = 3.0
+
+
+def is_rare(rows):
+    """Return which rows have features that few rows have, (n,)."""
+    return rows.spreads > _RARE * np.sqrt(rows.n_features / rows.n_rows)
+
+
+class _Point(NamedTuple):
+    """What is known of a point: its dual variables, X^T A, its values, and what rounding costs."""
+
+    A: np.ndarray
+    combined: np.ndarray
+    primal: float
+    dual: float
+    rounding: float
+
+
+class Descent(NewtonSteps):
+    """Newton's method from a start: where it is, and the best points seen.
+
+    Vectors over rows leave out rows of cost zero.
+
+    Parameters
+    ----------
+    problem : Problem
+    start : State
+    delta : float
+    monitor : Monitor
+    share : float
+        Of the rows that count as one pass; below one, what is proved is no proof of the problem.
+    near : bool
+        Whether the start is near the optimum.
+    """
+
+    def __init__(self, problem, start, delta, monitor, share, near):
+        self.problem = problem
+        rows, risk = problem.rows, problem.risk
+        y, cost, counted = risk.y, risk.cost, None
+        if not (cost > 0.0).all():
+            counted = np.flatnonzero(cost > 0.0)
+            y, cost = y[counted], cost[counted]
+        delta, cap = (0.5, np.inf) if risk.squared else (delta, 1.0)
+        no_intercept = problem.intercept is Intercept.NONE
+        stiffness = {Intercept.FREE: 0.0, Intercept.PENALIZED: 1.0, Intercept.NONE: np.inf}
+        ground = Ground(
+            stiffness[problem.intercept], center=np.zeros(rows.n_features, like=home(rows))
+        )
+        super().__init__(
+            rows,
+            y,
+            cost,
+            counted,
+            problem.intercept,
+            ground,
+            coef=start.coef.astype(np.float64),  # a copy
+            offset=0.0 if no_intercept else float(start.offset),
+            z=None,
+            delta=delta,
+            cap=cap,
+            monitor=monitor,
+            share=share,
+        )
+        self.near, self.is_bounded = near, False  # whether there was a useful bound
+        self.best = State(self.coef, self.offset, start.dual)
+        # No dual variables at all prove that no objective is below zero.
+        self.best_primal, self.best_dual = np.inf, -np.inf if np.any(start.dual) else 0.0
+        self.least_gap, self.fruitless = np.inf, 0
+        self.best_is_exact = False  # whether its value comes from scores as the rows gave them
+
+    def run(self, tol) -> Asking:
+        """Iterate until the relative gap is `tol`, or the monitor says stop."""
+        monitor = self.monitor
+        if self.intercept is Intercept.FREE:
+            yield from self._find_center()
+        if self.z is None:
+            point = yield from self._visit()
+        else:
+            self.move_offset()
+            point = yield from self._look()
+        while True:
+            gradient = self.coef - point.combined
+            slanting = 0.5 * float(gradient @ gradient)
+            self._remember(point)
+            self._look_for_progress()
+            if self.is_stuck:
+                return
+            unproved = not self.best_is_exact
+            stop = yield from self._is_done(tol, point.rounding)
+            if stop:
+                return
+            if unproved and self.best_is_exact:
+                # Not as good as it seemed: go on from there, with slacks that are true again.
+                point = yield from self._visit()
+                monitor.iteration += self.share
+                continue
+            allowed = tol * self.best_primal
+            self.near = self.near or self.decrement <= _NEAR * point.primal
+            there = None
+            if self.near and self.fruitless < _PATIENCE_WITH_PARTS:
+                there = yield from self._settle(point, allowed)
+            if there is None:
+                yield from self.step(point.A, gradient, point.rounding, slanting, allowed)
+                there = yield from self._look()
+            point = there
+
+    # --- rows in doubt ----------------------------------------------------------------------
+
+    def _settle(self, point, allowed) -> Asking:
+        """Go to where the losses of rows in doubt are best, if others stay on their pieces.
+
+        Return what is known there, or None if that led nowhere.
+        """
+        in_doubt = self._in_doubt()
+        if in_doubt is None:
+            return None
+        coef, offset, z = start = self.coef, self.offset, self.z
+        delta = self.delta
+        for _ in range(_SECOND_THOUGHTS):
+            part = yield from self._part(in_doubt, point, start)
+            if part is None:
+                return None
+            gap = self.best_primal - self.best_dual
+            yield from part.approach(max(_LEFT_BY_PART * allowed, _LEFT_OF_GAP * gap))
+            if self.monitor.must_stop():
+                return None
+            self.coef, self.offset, self.delta = part.coef, part.offset, part.delta
+            there = yield from self._visit()
+            self.monitor.iteration += self.share
+            bound = max(there.dual, self.best_dual)
+            if there.primal < point.primal or there.primal - bound <= allowed:
+                self.is_bounded = self.is_bounded or there.dual > 0.0
+                return there
+            with self.monitor.phase("line search"):
+                # Rows that were thought settled were not.
+                ahead, shift, rate = self.coef - coef, self.offset - offset, self.z - z
+                edge = self.cap * self.delta
+                crossed = ((z > 0.0) != (self.z > 0.0)) | ((z < edge) != (self.z < edge))
+                in_doubt = in_doubt | crossed
+                self.coef, self.offset, self.z, self.delta = coef, offset, z, delta
+                step = self.search(rate, ahead, shift)
+                if step >= SHORT_STEP or np.count_nonzero(in_doubt) > _MOST_IN_DOUBT * z.size:
+                    break
+                start = coef + step * ahead, offset + step * shift, z + step * rate
+        if step == 0.0:
+            return None
+        with self.monitor.phase("line search"):
+            self.z = z.copy()
+            self.move(step, rate, ahead, shift)
+        there = yield from self._look()
+        return there
+
+    def _in_doubt(self):
+        """Return which rows are nearest to another piece of their loss; None if that is no use.
+
+        A mask, (n,).
+        """
+        n, rows, z = self.z.size, self.rows, self.z
+        if (
+            self.share < 1.0
+            or not hasattr(rows, "spreads")
+            or not _MANY_ENTRIES <= n * rows.n_features <= CHOLESKY_FEATURES * n
+        ):
+            return None
+        spreads, rare = rows.spreads, is_rare(rows)
+        if self.counted is not None:
+            spreads, rare = spreads[self.counted], rare[self.counted]
+        distance = np.abs(z) if self.squared else np.maximum(-z, z - self.delta)
+        some = slice(None, None, max(1, n // _PROBED))
+        ratios = distance[some] / np.maximum(spreads[some], 1e-300)
+        ratios = np.sort(ratios[ratios > 0.0])
+        # Where few rows have a loss, few come to have one.
+        share = _LITTLE_IN_DOUBT if self.is_bounded else _IN_DOUBT
+        share = min(share, np.count_nonzero(z > 0.0) / n)
+        width = float(ratios[int(share * ratios.size)]) if ratios.size else 0.0
+        in_doubt = (distance <= width * spreads) | rare
+        return in_doubt if np.count_nonzero(in_doubt) <= _MOST_IN_DOUBT * n else None
+
+    def _part(self, in_doubt, point, start) -> Asking:
+        """Return the steps over rows in doubt, the others settled; None to stop at once.
+
+        From `start`: coef, offset, and slacks of all rows.
+        """
+        looked_at = in_doubt
+        if not (self.squared or self.is_bounded):
+            # Some of the others speak for all of them, should they not stay where they are.
+            looked_at = in_doubt.copy()
+            looked_at[::_SPEAKS_FOR] = True
+        index = np.flatnonzero(looked_at)
+        factor = np.where(in_doubt[index], 1.0, float(_SPEAKS_FOR))
+        at = index if self.counted is None else self.counted[index]
+        rows, A = self.rows.take(at), factor * point.A[index]
+        combined = yield Product(rows, "combine", A)
+        pull = Slope(point.combined - combined, float(point.A.sum()) - float(A.sum()))
+        d = rows.n_features
+        second, first, total = np.zeros((d, d)), np.zeros(d), 0.0
+        if self.squared:
+            with self.monitor.phase("direction"):
+                curved = np.flatnonzero((self.z > 0.0) & ~in_doubt)
+                sums = self.directions.kept_moments(curved, self.delta)
+                if sums is None:
+                    return None
+                if curved.size:
+                    second, first = np.tril(sums[0]) + np.tril(sums[0], -1).T, sums[1]
+                    total = float(self.cost[curved].sum()) / self.delta
+        settled = Settled(self.coef, self.offset, pull, second, first, total)
+        coef, offset, z = start
+        return NewtonSteps(
+            rows,
+            self.y[index],
+            factor * self.cost[index],
+            None,
+            self.intercept,
+            Ground(self.ground.stiffness, self.ground.center, settled),
+            coef,
+            offset,
+            z[index],
+            self.delta,
+            self.cap,
+            self.monitor,
+            self.share * index.size / z.size,
+        )
+
+    def take_stock(self, tol) -> Asking:
+        """Certify the start, and choose delta by its gap; return whether to stop."""
+        risk = self.problem.risk
+        yield from self.find_slack()
+        balanced = self.intercept is Intercept.FREE
+        A = risk.feasible(risk.signed(self.best.dual), balanced=balanced)
+        combined = yield Product(self.rows, "combine", A)
+        penalty = float(combined @ combined)
+        if self.intercept is Intercept.PENALIZED:
+            penalty += float(A.sum()) ** 2
+        self.best_dual = risk.dual(A) - 0.5 * penalty
+        alpha = (A * risk.y)[risk.cost > 0.0]
+        inside = float((alpha * (1.0 - alpha / self.cost)).sum())
+        A, *sums = self.dual_point()
+        self.best_primal = self._values(A, *sums)[0]
+        self.best_is_exact = True
+        done = yield from self._is_done(tol)
+        gap = (self.best_primal - max(self.best_dual, 0.0)) / (self.best_primal or 1.0)
+        largest = min(_WARM_ROUNDING, max(SHARE_OF_GAP * gap, SHARE_OF_GAP * tol))
+        if self.squared:
+            return done
+        # In the end z = alpha delta / c, and rounding off costs (c - alpha) z, between the bounds.
+        self.delta = min(self.delta, largest * self.best_primal / max(inside, 1e-300))
+        rounding = self.rounding(*self.dual_point()[1:])
+        while rounding > largest * self.best_primal:
+            self.delta *= 0.5
+            rounding = self.rounding(*self.dual_point()[1:])
+        return done
+
+    # --- the proof --------------------------------------------------------------------------
+
+    def _visit(self) -> Asking:
+        """Return what the rows tell of the current point; slacks are computed anew."""
+        self.is_exact = True
+        if not hasattr(self.rows, "arrays") or self.intercept is Intercept.FREE:
+            yield from self.find_slack()
+            self.move_offset()
+            point = yield from self._look()
+            return point
+        with self.monitor.phase("visit"):
+            self.z, A, combined, *sums = visit(
+                self.rows,
+                self.counted,
+                self.y,
+                self.cost,
+                self.coef,
+                self.offset,
+                self.delta,
+                self.cap,
+            )
+        primal, height, rounding = self._values(A, *map(float, sums))
+        return _Point(A, combined, primal, height - 0.5 * float(combined @ combined), rounding)
+
+    def _look(self) -> Asking:
+        """Return what is known of the current point, where slacks are known."""
+        A, *sums = self.dual_point()
+        primal, height, rounding = self._values(A, *sums)
+        combined = yield from self.combine(A)
+        return _Point(A, combined, primal, height - 0.5 * float(combined @ combined), rounding)
+
+    def _values(self, A, above, below, loss_above, loss_below, aligned):
+        """Return the primal value, the dual value less the penalty of X^T A, and what rounding
+        off costs, from the sums of `dual_point`; A is balanced where it has to be."""
+        primal = 0.5 * float(self.coef @ self.coef) + loss_above + loss_below
+        penalty = 0.0
+        scale_above = scale_below = 1.0
+        if self.intercept is Intercept.PENALIZED:
+            primal += 0.5 * self.offset**2
+            penalty = 0.5 * (above - below) ** 2
+        elif self.intercept is Intercept.FREE and above != below:
+            # b is where it is best, so that little is left to balance.
+            least = min(above, below)
+            scale_above = least / above if above > 0.0 else 1.0
+            scale_below = least / below if below > 0.0 else 1.0
+            A *= np.where(A > 0.0, scale_above, scale_below)
+        height = scale_above * above + scale_below * below - penalty
+        if self.squared:  # alpha^2 / (4 c) is the loss itself
+            height -= scale_above**2 * loss_above + scale_below**2 * loss_below
+        return primal, height, self.rounding(above, below, loss_above, loss_below, aligned)
+
+    def _remember(self, point):
+        if point.primal < self.best_primal:
+            self.best_primal, self.best_is_exact = point.primal, self.is_exact
+            self.best.coef, self.best.offset = self.coef, self.offset
+        if point.dual > self.best_dual:
+            self.best_dual = point.dual
+            self.best.dual = self.problem.risk.unsigned(self.directions.everywhere(point.A))
+
+    def _look_for_progress(self):
+        gap = self.best_primal - self.best_dual
+        self.fruitless = 0 if gap < (1.0 - _PROGRESS) * self.least_gap else self.fruitless + 1
+        self.least_gap = min(gap, self.least_gap)
+
+    @property
+    def is_stuck(self):
+        """Whether many iterations have brought nothing: numbers are too far apart."""
+        return self.fruitless >= _PATIENCE
+
+    def _is_done(self, tol, rounding=0.0) -> Asking:
+        """Return whether to stop; the point that is handed out has its value proved anew."""
+        monitor = self.monitor
+        if self.share < 1.0:
+            # Of a sample, a good point is all that is asked for, not its proof.
+            left = self.decrement + rounding
+            return left <= tol * self.best_primal or monitor.must_stop()
+        if not self.best_is_exact and (self._gap() <= tol or monitor.must_stop()):
+            # Slacks were moved step by step, and rounding has come with every step.
+            coef, offset = self.best.coef, self.best.offset
+            scores = np.zeros(self.rows.n_rows, like=home(self.rows))
+            if coef.any():
+                scores = yield Product(self.rows, "scores", coef)
+            self.best_primal = primal_value(self.problem, coef, offset, scores)
+            self.best_is_exact = True
+            self.coef, self.offset = coef, offset
+        certificate = Certificate(self.best_primal, self.best_dual)
+        return monitor.check(certificate, self.best, self.n_curved)
+
+    def _gap(self):
+        return Certificate(self.best_primal, self.best_dual).relative_gap
+
+    def _find_center(self) -> Asking:
+        """Take the mean row: with a free intercept, rows less anything make the same problem."""
+        n = self.y.size
+        center = yield from self.combine(np.full_like(self.cost, 1.0 / max(1, n)))
+        self.ground.center = beside(center, self.cost)
+
+
+def visit(rows, index, y, cost, coef, offset, delta, cap):
+    """Return z, A and X^T A at a point, and sums over rows in memory, by one pass over them.
+
+    y, cost, z and A are (m,), of the rows `index`, (m,); None is all of them. For the sums see
+    `dual_point` in kernels/newton.py.
+    """
+    z, A = np.empty(y.size), np.empty(y.size)
+    index = np.empty(0, dtype=np.intp) if index is None else index
+
+    def share(begin, end):
+        combined, sums = np.zeros(coef.size), np.zeros(5)
+        for low, high in rows.ranges(begin, end):
+            sums += kernels.visit(
+                rows.arrays, index, y, cost, coef, offset, delta, cap, low, high, z, A, combined
+            )
+        return combined, sums
+
+    shares = threads.run(share, threads.shares(y.size, rows.n_entries))
+    combined, sums = (sum(parts[1:], start=parts[0]) for parts in zip(*shares))
+    return z, A, combined, *sums

@@ -1,0 +1,283 @@
+"""Newton's steps on the smooth losses of some rows: for its problem, its parts, see newton.py.
+
+The rows may be all of a problem's, or those in doubt, where the others are settled: known to stay
+on one piece of their losses, they are a quadratic function of (w, b) beside the penalty.
+"""
+
+import numpy as np
+
+from widemargin import passes
+from widemargin.data.rows import Rows
+from widemargin.monitor import Monitor
+from widemargin.problem import Intercept
+from widemargin.solvers.lockstep import Asking, Product
+from widemargin.solvers.newton_direction import Curved, Directions, Ground, Slope
+
+# delta shrinks by this factor, to where rounding off makes this share of the gap allowed.
+_SHRINK, SHARE_OF_GAP = 0.2, 0.3
+# After a step shorter than this, rows are curved that come to be on twice the way; and while steps
+# after it are longer, on a tenth of it. (Squared, the hinge is curved on all of one side, and what
+# is kept of the last Hessian is worth more.)
+SHORT_STEP, _WAY_AHEAD, _LITTLE_AHEAD = 0.5, 2.0, 0.1
+# The slope left along a line, as a share of the slope at its beginning; and as a share of its
+# terms, where rounding begins.
+_SLOPE_LEFT, _ROUNDING = 1e-3, 1e-15
+# Steps over rows in doubt at most: beyond, a look at all rows tells more.
+_STEPS = 20
+
+
+class NewtonSteps:
+    """A point, the slacks of rows there, and steps from it.
+
+    Parameters
+    ----------
+    rows : Rows
+    y, cost : ndarray of shape (n,)
+        Of the rows that count.
+    counted : ndarray of shape (n,) or None
+        Which rows these are; None for all.
+    intercept : Intercept
+    ground : Ground
+        What there is beside their losses.
+    coef : ndarray of shape (d,)
+    offset : float
+    z : ndarray of shape (n,) or None
+        Slacks there, of the rows that count; None if they are not known yet.
+    delta, cap : float
+        See kernels/newton.py.
+    monitor : Monitor
+    share : float
+        Of the rows that count as one pass.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        y,
+        cost,
+        counted,
+        intercept: Intercept,
+        ground: Ground,
+        coef,
+        offset: float,
+        z,
+        delta: float,
+        cap: float,
+        monitor: Monitor,
+        share: float,
+    ):
+        self.rows, self.y, self.cost, self.counted = rows, y, cost, counted
+        self.intercept, self.ground = intercept, ground
+        self.coef, self.offset, self.z = coef, offset, z
+        self.delta, self.cap = delta, cap
+        self.monitor, self.share = monitor, share
+        self.directions = Directions(rows, cost, counted, ground, monitor, share)
+        self.width: np.ndarray | None = None
+        self.n_curved = 0
+        self.decrement = np.inf  # what the last step promised to take off the objective
+        self.is_exact = False  # whether slacks come from scores as the rows gave them
+
+    @property
+    def squared(self):
+        return self.cap > 1.0
+
+    def approach(self, allowed) -> Asking:
+        """Take steps until what makes the gap, rounding off and a slope, is below `allowed`."""
+        self.move_offset()
+        for _ in range(_STEPS):
+            if self.monitor.must_stop():
+                return
+            A, *sums = self.dual_point()
+            combined = yield from self.combine(A)
+            gradient = self.ground.slope(self.coef, self.offset).coef - combined
+            rounding, slanting = self.rounding(*sums), 0.5 * float(gradient @ gradient)
+            if rounding + slanting <= allowed:
+                return
+            moved = yield from self.step(A, gradient, rounding, slanting, allowed)
+            if not moved:
+                return
+
+    def step(self, A, gradient, rounding, slanting, allowed) -> Asking:
+        """Take one Newton step; return whether there was one to take.
+
+        Parameters
+        ----------
+        A : ndarray of shape (n,)
+            The dual variables of the current point.
+        gradient : ndarray of shape (d,)
+        rounding, slanting : float
+            Their parts of the gap.
+        allowed : float
+            The gap allowed.
+        """
+        shrink = 1.0
+        if slanting <= rounding and rounding > 0.0:
+            shrink = min(1.0, max(_SHRINK, SHARE_OF_GAP * allowed / rounding))
+        with self.monitor.phase("direction"):
+            curved = self._curvature(self.width if shrink == 1.0 else None)
+        slope = Slope(gradient, 0.0)
+        if shrink < 1.0:
+            slope = yield from self._shrink(shrink, curved, A)
+        way = yield from self.directions.find(slope, curved, self.delta, allowed)
+        if way is None or self.monitor.must_stop():
+            return False
+        ahead, shift = way
+        self.decrement = -0.5 * float(slope.coef @ ahead)
+        change = yield from self.scores(ahead)
+        with self.monitor.phase("line search"):
+            rate = -self.y * (change + shift)
+            step = self.search(rate, ahead, shift)
+            self.move(step, rate, ahead, shift)
+            is_short, was_short = step < SHORT_STEP, self.width is not None
+            self.width = None
+            if (is_short or was_short) and not self.squared:
+                # Rows became curved which were not; there will be more of their kind.
+                np.abs(rate, out=rate)
+                rate *= step * (_WAY_AHEAD if is_short else _LITTLE_AHEAD)
+                self.width = rate
+        self.monitor.iteration += self.share
+        return True
+
+    def dual_point(self):
+        """Return A of the current point, and sums over the rows (see kernels/newton.py)."""
+        A, *sums = passes.of(self.z).dual_point(self.z, self.y, self.cost, self.delta, self.cap)
+        return A, *map(float, sums)
+
+    def rounding(self, above, below, loss_above, loss_below, aligned):
+        """Return what rounding off costs, from the sums of `dual_point`."""
+        return 0.0 if self.squared else max(0.0, loss_above + loss_below - aligned)
+
+    # --- products ---------------------------------------------------------------------------
+
+    def scores(self, w) -> Asking:
+        """Return the scores of the rows that count."""
+        scores = yield Product(self.rows, "scores", w)
+        return scores if self.counted is None else scores[self.counted]
+
+    def combine(self, g) -> Asking:
+        combined = yield Product(self.rows, "combine", self.directions.everywhere(g))
+        return combined
+
+    def find_slack(self) -> Asking:
+        scores = 0.0
+        if self.coef.any():
+            scores = yield from self.scores(self.coef)
+        self.z = 1.0 - self.y * (scores + self.offset)
+        self.is_exact = True
+
+    def _shrink(self, factor, curved, A) -> Asking:
+        """Shrink delta; return the slope as it would be if the same rows stayed curved.
+
+        They will be, in the end, most of them: their alpha stays about the same, and so z will
+        shrink with delta. Taken at z as it is, alpha would be at its bound for most. What slope
+        there was before, a small one, waits: along features that no curved row has, it may lead
+        far away.
+        """
+        self.delta *= factor
+        growth = np.where(curved.weight > 0.0, (1.0 / factor - 1.0) * A, 0.0)
+        combined = yield from self.combine(growth)
+        curved.weight /= factor
+        curved.total /= factor
+        return Slope(-combined, -float(growth.sum()))
+
+    # --- along a line -----------------------------------------------------------------------
+
+    def search(self, rate, ahead, shift):
+        """Return how far to go along (ahead, shift), where slacks change at `rate`, (n,)."""
+        slope = self.ground.slope(self.coef, self.offset)
+        incline = float(slope.coef @ ahead) + slope.offset * shift
+        curvature = self.ground.curvature(ahead, shift)
+        return self._lowest(rate, incline, curvature, guess=1.0, slope_left=_SLOPE_LEFT)[0]
+
+    def move(self, step, rate, ahead, shift):
+        """Go so far, and move b to where it is best."""
+        self.coef = self.coef + step * ahead
+        self.offset += step * shift
+        self.z += step * rate
+        self.is_exact = False
+        self.move_offset()
+
+    def move_offset(self):
+        """Move b to where it is best, for the smooth losses."""
+        if self.intercept is Intercept.NONE or self.z.size == 0:
+            return
+        rate = -self.y.astype(np.float64)
+        slope = self.ground.slope(self.coef, self.offset).offset
+        stiffness = self.ground.curvature(np.zeros_like(self.coef), 1.0)
+        step, curvature = self._lowest(rate, slope, stiffness, guess=0.0, slope_left=0.0)
+        self.offset += step
+        self.z += step * rate
+        if curvature == 0.0:
+            step = self._middle()
+            self.offset += step
+            self.z += step * rate
+
+    def _middle(self):
+        """Return the way to the middle of the offsets that are as good as this one.
+
+        There are some where no row is curved; at their edge, one row of one class would stop every
+        move of w.
+        """
+        z, edge = self.z, self.cap * self.delta
+        positive, lossless = self.y > 0, z <= 0.0
+        # How far each row lets b go, to either side, before its slope changes.
+        way = np.where(lossless, z, edge - z)
+        low = float(np.where(positive == lossless, way, -np.inf).max())
+        high = -float(np.where(positive == lossless, -np.inf, way).max())
+        return 0.5 * (low + high) if np.isfinite(low) and np.isfinite(high) else 0.0
+
+    def _lowest(self, rate, slope, curvature, guess, slope_left):
+        """Return the step at which  slope t + 1/2 curvature t^2 + losses(z + t rate)  is lowest.
+
+        And the curvature there. Newton's method on the slope, a rising function made of straight
+        pieces, with a bracket around its root.
+        """
+
+        smooth_slope = passes.of(rate).smooth_slope
+
+        def evaluate(step):
+            sums = smooth_slope(self.z, rate, self.cost, self.delta, self.cap, step)
+            of_losses, curved, size = map(float, sums)
+            terms = size + abs(slope) + abs(curvature * step)
+            return of_losses + slope + curvature * step, curved + curvature, terms
+
+        low, high = -np.inf, np.inf
+        step, enough = guess, 0.0
+        if slope_left > 0.0:  # a direction that leads down, but for rounding
+            at_zero, _, terms = evaluate(0.0)
+            if at_zero >= -_ROUNDING * terms:
+                return 0.0, curvature
+            low, enough = 0.0, slope_left * abs(at_zero)
+        for _ in range(100):
+            here, curved, terms = evaluate(step)
+            if abs(here) <= max(enough, _ROUNDING * terms):
+                break
+            if here < 0.0:
+                low = step
+            else:
+                high = step
+            next_step = step - here / curved if curved > 0.0 else np.nan
+            if not low < next_step < high:
+                if low == -np.inf:
+                    next_step = high - max(1.0, abs(high))
+                elif high == np.inf:
+                    next_step = low + max(1.0, 3.0 * abs(low))
+                else:
+                    next_step = 0.5 * (low + high)
+            if next_step in (low, high):
+                break
+            step = next_step
+        return step, curved
+
+    def _curvature(self, width):
+        """Return which of the rows that count are curved, and the curvature of each.
+
+        With `width`, the mean curvature between z - width and z + width.
+        """
+        arguments = self.z, self.cost, self.delta, self.cap
+        if width is None:
+            weight, count, total = passes.of(self.z).curvature(*arguments)
+        else:
+            weight, count, total = passes.of(self.z).mean_curvature(*arguments, width)
+        self.n_curved = int(count)
+        return Curved(weight, self.n_curved, float(total), plain=width is None)
