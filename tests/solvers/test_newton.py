@@ -17,7 +17,7 @@ from widemargin.data.disk import open_rows
 from widemargin.monitor import Interruption, Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Hinge, SquaredHinge
-from widemargin.solvers import newton, newton_descent, newton_direction
+from widemargin.solvers import lockstep, newton, newton_descent, newton_direction
 from widemargin.solvers.newton import Newton
 
 RISKS = [Hinge, SquaredHinge]
@@ -254,20 +254,18 @@ def test_no_start_is_made_worse_and_any_start_will_do(problem, seed, scale, few_
     np.testing.assert_array_equal(start.dual, given_dual)
 
 
-def test_a_start_where_most_rows_are_at_the_kink_is_not_left():
-    """All rows of the larger class on the margin: delta is chosen for their dual variables."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((30_000, 10)).astype(np.float32)
-    y = np.where(rng.random(30_000) < 0.02, 1, -1)
-    before = Problem(as_rows(X), Hinge(y, np.full(y.size, 1.0)), Intercept.PENALIZED)
-    state, _ = solve(before, 1e-4)
-    problem = Problem(before.rows, Hinge(y, np.full(y.size, 2.0)), Intercept.PENALIZED)
-    _, cold = solve(problem, 1e-4)
-    start = State(state.coef, state.offset, 2.0 * state.dual)
-    _, warm = solve(problem, 1e-4, state=start)
-    assert warm.status == "converged"
-    assert warm.iteration < 0.7 * cold.iteration
-    assert max(record.primal for record in warm.history) <= certify_state(problem, start).primal
+def test_delta_is_small_where_most_rows_are_at_the_kink():
+    """Rows of the larger class on the margin, which say nothing of delta but by their duals."""
+    X, _ = tall(n=1000)
+    y = np.where(np.arange(1000) < 100, 1, -1)
+    problem = Problem(as_rows(X), Hinge(y, np.full(1000, 2.0)), Intercept.FREE)
+    alpha = np.where(y > 0, 2.0, 2.0 * 100 / 900)
+    start = State(np.zeros(8), -1.0, alpha)
+    monitor = Monitor(1e-6, 100)
+    descent = newton_descent.Descent(problem, start, 1.5, monitor, 1.0, near=True)
+    lockstep.run([descent.take_stock(monitor.tol)], [monitor])
+    to_come = descent.delta * float((alpha * (1.0 - alpha / 2.0)).sum())
+    assert to_come == pytest.approx(0.01 * monitor.certificate.primal)
 
 
 # --- several problems -------------------------------------------------------------------------
