@@ -20,8 +20,9 @@ from widemargin.solvers.lockstep import Asking, Product
 from widemargin.solvers.newton_direction import CHOLESKY_FEATURES, Ground, Settled, Slope
 from widemargin.solvers.newton_steps import SHARE_OF_GAP, SHORT_STEP, NewtonSteps
 
-# With a start that is not zero, rounding off may begin with this share of the objective at most.
-_WARM_ROUNDING = 0.01
+# With a start that is not zero, rounding off may begin with this share of its gap, and of the
+# objective, at most: a larger delta would lead away from it.
+_WARM_SHARE, _WARM_ROUNDING = 0.02, 0.01
 # An iteration brings something if the gap falls by this share; so many that do not are enough.
 # After fewer of them, iterations are over all rows.
 _PROGRESS, _PATIENCE, _PATIENCE_WITH_PARTS = 1e-6, 30, 2
@@ -284,7 +285,7 @@ class Descent(NewtonSteps):
         self.best_is_exact = True
         done = yield from self._is_done(tol)
         gap = (self.best_primal - max(self.best_dual, 0.0)) / (self.best_primal or 1.0)
-        largest = min(_WARM_ROUNDING, max(SHARE_OF_GAP * gap, SHARE_OF_GAP * tol))
+        largest = min(_WARM_ROUNDING, max(_WARM_SHARE * gap, SHARE_OF_GAP * tol))
         if self.squared:
             return done
         # In the end z = alpha delta / c, and rounding off costs (c - alpha) z, between the bounds.
