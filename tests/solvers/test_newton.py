@@ -429,6 +429,7 @@ def test_the_ground_is_the_penalty_and_the_losses_of_settled_rows():
     slope = ground.slope(w, b)
     assert slope.coef @ ahead + slope.offset * shift == pytest.approx(0.5 * (after - before))
     assert ground.curvature(ahead, shift) == pytest.approx(after - 2.0 * at + before)
+    assert ground.offset_curvature == pytest.approx(ground.curvature(np.zeros(4), 1.0))
 
 
 @pytest.mark.parametrize("sparse", [False, True])

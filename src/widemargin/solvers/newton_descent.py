@@ -278,10 +278,7 @@ class Descent(NewtonSteps):
         if self.intercept is Intercept.PENALIZED:
             penalty += float(A.sum()) ** 2
         self.best_dual = risk.dual(A) - 0.5 * penalty
-        alpha = (A * risk.y)[risk.cost > 0.0]
-        inside = float((alpha * (1.0 - alpha / self.cost)).sum())
-        A, *sums = self.dual_point()
-        self.best_primal = self._values(A, *sums)[0]
+        self.best_primal = self._values(*self.dual_point())[0]
         self.best_is_exact = True
         done = yield from self._is_done(tol)
         gap = (self.best_primal - max(self.best_dual, 0.0)) / (self.best_primal or 1.0)
@@ -289,6 +286,8 @@ class Descent(NewtonSteps):
         if self.squared:
             return done
         # In the end z = alpha delta / c, and rounding off costs (c - alpha) z, between the bounds.
+        alpha = (A * risk.y)[risk.cost > 0.0]
+        inside = float((alpha * (1.0 - alpha / self.cost)).sum())
         self.delta = min(self.delta, largest * self.best_primal / max(inside, 1e-300))
         rounding = self.rounding(*self.dual_point()[1:])
         while rounding > largest * self.best_primal:

@@ -111,6 +111,11 @@ class Ground:
         bent = settled.second @ way + risen * settled.first + lean * self.center
         return Slope(coef + bent - settled.pull.coef, of_offset + lean - settled.pull.offset)
 
+    @property
+    def offset_curvature(self) -> float:
+        """The curvature in b alone."""
+        return self.stiffness + (0.0 if self.settled is None else self.settled.total)
+
     def curvature(self, ahead, shift) -> float:
         """Return the curvature along a direction."""
         curvature = float(ahead @ ahead)

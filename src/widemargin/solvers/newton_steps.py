@@ -203,7 +203,7 @@ class NewtonSteps:
             return
         rate = -self.y.astype(np.float64)
         slope = self.ground.slope(self.coef, self.offset).offset
-        stiffness = self.ground.curvature(np.zeros_like(self.coef), 1.0)
+        stiffness = self.ground.offset_curvature
         step, curvature = self._lowest(rate, slope, stiffness, guess=0.0, slope_left=0.0)
         self.offset += step
         self.z += step * rate
