@@ -187,10 +187,8 @@ class Directions:
             shift = 0.0
             if 0.0 < total < np.inf:
                 # sum_i k_i x_i . ahead, of rows that are not less their center
-                lean = float(first @ ahead)
-                lean += (total - self.ground.stiffness) * float(
-                    beside(self.ground.center, first) @ ahead
-                )
+                center, first = beside(self.ground.center, ahead), beside(first, ahead)
+                lean = float((first + (total - self.ground.stiffness) * center) @ ahead)
                 shift = (lean - slope.offset) / total
             return beside(-ahead, slope.coef), shift
 

@@ -19,9 +19,8 @@ _SHRINK, SHARE_OF_GAP = 0.2, 0.3
 # after it are longer, on a tenth of it. (Squared, the hinge is curved on all of one side, and what
 # is kept of the last Hessian is worth more.)
 SHORT_STEP, _WAY_AHEAD, _LITTLE_AHEAD = 0.5, 2.0, 0.1
-# The slope left along a line, as a share of the slope at its beginning; and as a share of its
-# terms, where rounding begins.
-_SLOPE_LEFT, _ROUNDING = 1e-3, 1e-15
+# The slope left along a line, as a share of the slope at its beginning.
+_SLOPE_LEFT = 1e-3
 # Steps over rows in doubt at most: beyond, a look at all rows tells more.
 _STEPS = 20
 
@@ -72,7 +71,8 @@ class NewtonSteps:
         self.delta, self.cap = delta, cap
         self.monitor, self.share = monitor, share
         self.directions = Directions(rows, cost, counted, ground, monitor, share)
-        self.width: np.ndarray | None = None
+        # How far to both sides rows are taken for curved: rates (n,), and a share of them.
+        self.around: tuple[np.ndarray, float] | None = None
         self.n_curved = 0
         self.decrement = np.inf  # what the last step promised to take off the objective
         self.is_exact = False  # whether slacks come from scores as the rows gave them
@@ -114,7 +114,7 @@ class NewtonSteps:
         if slanting <= rounding and rounding > 0.0:
             shrink = min(1.0, max(_SHRINK, SHARE_OF_GAP * allowed / rounding))
         with self.monitor.phase("direction"):
-            curved = self._curvature(self.width if shrink == 1.0 else None)
+            curved = self._curvature(self.around if shrink == 1.0 else None)
         slope = Slope(gradient, 0.0)
         if shrink < 1.0:
             slope = yield from self._shrink(shrink, curved, A)
@@ -125,16 +125,14 @@ class NewtonSteps:
         self.decrement = -0.5 * float(slope.coef @ ahead)
         change = yield from self.scores(ahead)
         with self.monitor.phase("line search"):
-            rate = -self.y * (change + shift)
+            rate = passes.of(change).rates(self.y, change, shift)
             step = self.search(rate, ahead, shift)
             self.move(step, rate, ahead, shift)
-            is_short, was_short = step < SHORT_STEP, self.width is not None
-            self.width = None
+            is_short, was_short = step < SHORT_STEP, self.around is not None
+            self.around = None
             if (is_short or was_short) and not self.squared:
                 # Rows became curved which were not; there will be more of their kind.
-                np.abs(rate, out=rate)
-                rate *= step * (_WAY_AHEAD if is_short else _LITTLE_AHEAD)
-                self.width = rate
+                self.around = rate, step * (_WAY_AHEAD if is_short else _LITTLE_AHEAD)
         self.monitor.iteration += self.share
         return True
 
@@ -227,57 +225,19 @@ class NewtonSteps:
         return 0.5 * (low + high) if np.isfinite(low) and np.isfinite(high) else 0.0
 
     def _lowest(self, rate, slope, curvature, guess, slope_left):
-        """Return the step at which  slope t + 1/2 curvature t^2 + losses(z + t rate)  is lowest.
+        """Return how far along z + t rate it is best to go, and the curvature there."""
+        way = self.z, rate, self.cost, self.delta, self.cap
+        return passes.of(rate).lowest(*way, slope, curvature, guess, slope_left)
 
-        And the curvature there. Newton's method on the slope, a rising function made of straight
-        pieces, with a bracket around its root.
-        """
-
-        smooth_slope = passes.of(rate).smooth_slope
-
-        def evaluate(step):
-            sums = smooth_slope(self.z, rate, self.cost, self.delta, self.cap, step)
-            of_losses, curved, size = map(float, sums)
-            terms = size + abs(slope) + abs(curvature * step)
-            return of_losses + slope + curvature * step, curved + curvature, terms
-
-        low, high = -np.inf, np.inf
-        step, enough = guess, 0.0
-        if slope_left > 0.0:  # a direction that leads down, but for rounding
-            at_zero, _, terms = evaluate(0.0)
-            if at_zero >= -_ROUNDING * terms:
-                return 0.0, curvature
-            low, enough = 0.0, slope_left * abs(at_zero)
-        for _ in range(100):
-            here, curved, terms = evaluate(step)
-            if abs(here) <= max(enough, _ROUNDING * terms):
-                break
-            if here < 0.0:
-                low = step
-            else:
-                high = step
-            next_step = step - here / curved if curved > 0.0 else np.nan
-            if not low < next_step < high:
-                if low == -np.inf:
-                    next_step = high - max(1.0, abs(high))
-                elif high == np.inf:
-                    next_step = low + max(1.0, 3.0 * abs(low))
-                else:
-                    next_step = 0.5 * (low + high)
-            if next_step in (low, high):
-                break
-            step = next_step
-        return step, curved
-
-    def _curvature(self, width):
+    def _curvature(self, around):
         """Return which of the rows that count are curved, and the curvature of each.
 
-        With `width`, the mean curvature between z - width and z + width.
+        With `around`, the mean curvature that far to both sides of z.
         """
         arguments = self.z, self.cost, self.delta, self.cap
-        if width is None:
+        if around is None:
             weight, count, total = passes.of(self.z).curvature(*arguments)
         else:
-            weight, count, total = passes.of(self.z).mean_curvature(*arguments, width)
+            weight, count, total = passes.of(self.z).mean_curvature(*arguments, *around)
         self.n_curved = int(count)
-        return Curved(weight, self.n_curved, float(total), plain=width is None)
+        return Curved(weight, self.n_curved, float(total), plain=around is None)
