@@ -36,7 +36,7 @@ _LEFT_BY_PART, _LEFT_OF_GAP = 0.5, 1e-3
 # Of the settled rows one of so many speaks for the others, while points are far apart.
 _SPEAKS_FOR = 64
 # Below so many rows times features, a look at all of them costs no more.
-_MANY_ENTRIES = 1 << 18
+_MANY_ENTRIES = 1 << 22
 # So often rows that were thought settled join those in doubt, before a short step will do.
 _SECOND_THOUGHTS = 3
 # Rows that tell where the nearest share ends.
