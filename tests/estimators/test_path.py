@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -22,6 +23,8 @@ from widemargin.data.subset import Subset
 from widemargin.estimators.path import CostPath, _carried
 from widemargin.problem import Intercept, State
 from widemargin.solvers import auto
+from widemargin.solvers.coordinate import CoordinateDescent
+from widemargin.solvers.newton import Newton
 
 _random = np.random.default_rng(0)
 X = _random.normal(size=(150, 6))
@@ -123,6 +126,30 @@ def test_going_ahead_changes_nothing(solver):
     alone, side_by_side = (svm_path(X, Y3, n_jobs=n_jobs, **settings) for n_jobs in (1, 2))
     np.testing.assert_array_equal(side_by_side.coefs, alone.coefs)
     np.testing.assert_array_equal(side_by_side.n_iter, alone.n_iter)
+
+
+@pytest.mark.parametrize("solver", ["dcd", "newton"])
+def test_states_are_let_go_when_their_problems_go_on(solver, monkeypatch):
+    """Of all costs together no more states are held than there are problems, and one."""
+    made, alive = [], []
+
+    def note(states):
+        made.extend(map(weakref.ref, states))
+        alive.append(sum(state() is not None for state in made))
+        return states
+
+    def one_by_one(self, problems, starts, monitors):
+        places = range(len(problems))
+        parts = (slice(place, place + 1) for place in places)
+        return [note(together(self, problems[p], starts[p], monitors[p]))[0] for p in parts]
+
+    together, solve = Newton.solve_together, CoordinateDescent.solve
+    monkeypatch.setattr(Newton, "solve_together", one_by_one)
+    monkeypatch.setattr(CoordinateDescent, "solve", lambda *given: note([solve(*given)])[0])
+    y = np.digitize(X[:, 0], np.quantile(X[:, 0], np.linspace(0, 1, 13)[1:-1]))
+    svm_path(X, y, Cs=COSTS, loss="hinge", solver=solver, random_state=0)
+    assert len(made) == 12 * COSTS.size
+    assert max(alive) <= 12 + 1
 
 
 def test_an_error_ends_what_was_begun_ahead():

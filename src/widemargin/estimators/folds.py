@@ -38,7 +38,7 @@ def _check_rows(whose, index, n_rows, weights):
         index.dtype.kind not in "iu" or index.ndim != 1 or index.min() < 0 or index.max() >= n_rows
     ):
         raise ValueError(f"{whose} what are no row numbers from 0 to {n_rows - 1}")
-    index = index.astype(np.intp)
+    index = index.astype(np.intp, copy=False)
     if weights is not None:
         index = index[weights[index] > 0.0]
     if not index.size:
@@ -52,5 +52,8 @@ def fold_weights(folds, weights, n_rows):
 
     A row that a fold names several times counts as often.
     """
-    base = np.ones(n_rows) if weights is None else weights
-    return [base * np.bincount(train, minlength=n_rows) for train, _ in folds]
+    counts = (np.bincount(train, minlength=n_rows) for train, _ in folds)
+    if weights is None:
+        # There are as many of them as rows and folds, most of them 0 or 1.
+        return [count.astype(np.min_scalar_type(count.max())) for count in counts]
+    return [weights * count for count in counts]

@@ -247,6 +247,7 @@ class _Search:
         self.rows, self.y, self.weights, self.folds = rows, y, weights, folds
         self.data = {"estimator": estimator, **data}
         self.classes, self.codes = classes_of(y)
+        self.present = [np.unique(self.codes[train]) for train, _ in folds]  # classes
         self.fold_weights = fold_weights(folds, weights, y.size)
         self.order = np.argsort(costs, kind="stable")
         self.path = CostPath(
@@ -323,9 +324,9 @@ class _Search:
             self._remember()
 
     def _score(self, which):
-        train, held_out = self.folds[which]
+        _, held_out = self.folds[which]
         model = self._fitted(self.path.attributes(which))
-        present = np.unique(self.codes[train])
+        present = self.present[which]
         if present.size < self.classes.size:
             forget_other_classes(model, present)
         rows = pick(self.rows, held_out)
@@ -344,10 +345,13 @@ class _Search:
     def _remember(self):
         """Keep what a model for all rows begins with, and what calibration needs."""
         path, which_ones = self.path, range(len(self.folds))
-        attributes = [path.attributes(which) for which in which_ones]
-        self.start = self._fitted(
-            {name: np.mean([each[name] for each in attributes], axis=0) for name in attributes[0]}
-        )
+        mean = path.attributes(0)
+        for which in which_ones[1:]:
+            for name, value in path.attributes(which).items():
+                mean[name] += value
+        for value in mean.values():
+            value /= len(which_ones)
+        self.start = self._fitted(mean)
         # A row's dual variable is the mean of those folds that were trained on it.
         seen = np.maximum(1, np.sum([weights > 0.0 for weights in self.fold_weights], axis=0))
         dual = sum(path.sets[which].dual(path.states[which]) for which in which_ones)

@@ -8,6 +8,7 @@ import math
 import time
 import warnings
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -42,6 +43,8 @@ from widemargin.problem import Intercept, State
 from widemargin.progress import ProgressBar
 from widemargin.solvers import auto
 
+# Problems for each thread, of which one waits: when they are fewer, some of the next cost begin.
+_UNDER_WAY = 2
 # Parameters of LinearSVC that a path has no use for.
 _NOT_OF_A_PATH = ("C", "probability", "warm_start", "checkpoint")
 
@@ -208,11 +211,14 @@ class CostPath:
         step, self.begun = self.begun, None
         if self.ahead and self.ahead[0] == C:
             self.ahead.popleft()
+        # From here on only the step has the states at the last cost, and lets go of each.
+        step.follow(enumerate(state for of_one in self.states for state in of_one), self.C)
+        self.states, self.sets = [], []
         if step.together:
-            step.solve_together(self._starts(step))
+            step.solve_together()
         elif step.n_threads == 1:
-            for index, start in enumerate(self._starts(step)):
-                step.solve(index, start)
+            for index in range(step.n_problems):
+                step.solve(index)
         else:
             self._side_by_side(step)
         self.costs_left -= 1
@@ -258,43 +264,36 @@ class CostPath:
         auto.check(self.model.solver, self.rows, problem.risk)
         return self.model.solver
 
-    def _starts(self, step):
-        """Yield where the problems of a step begin."""
-        if not self.states:
-            yield from map(State.zero, step.problems)
-            return
-        before = [state for of_one in self.states for state in of_one]
-        for problem, state in zip(step.problems, before, strict=True):
-            yield _carried(problem, state, step.C / self.C)
-
     def _side_by_side(self, step):
-        """Solve a step's problems, and those of the next one whose turn it is."""
+        """Solve a step's problems; threads that have none left go on to the next step's."""
         if self.pool is None:
             self.pool = ThreadPoolExecutor(self.n_jobs)
-        if not step.futures:
-            for index, start in enumerate(self._starts(step)):
-                step.submit(self.pool, index, start)
-        under_way = set(step.futures)
+        under_way = {step.submit(self.pool, index): index for index in range(step.n_problems)}
+        ahead, solved = set(), deque()
         try:
             while under_way:
-                done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
-                for future in done:
+                done, _ = wait({*under_way, *ahead}, return_when=FIRST_COMPLETED)
+                for future in done & under_way.keys():
                     future.result()  # raises what the problem's solver has raised
-                    self._go_ahead(step, step.futures[future])
+                    solved.append(under_way.pop(future))
+                ahead -= done
+                while solved and len(under_way) + len(ahead) < _UNDER_WAY * step.n_threads:
+                    ahead |= self._go_ahead(step, solved.popleft())
         except BaseException:
             step.abandon()
             raise
 
     def _go_ahead(self, step, index):
-        """Let a problem that is solved go on to the next cost."""
+        """Let a problem that is solved go on to the next cost; return who solves it, if any."""
         if not self.ahead:
-            return
+            return set()
         if self.begun is None:
             self.begun = self._step(self.ahead[0], self.costs_left - 1)
         following = self.begun
-        if following.n_threads > 1:
-            start = _carried(following.problems[index], step.states[index], following.C / step.C)
-            following.submit(self.pool, index, start)
+        if following.n_threads == 1:
+            return set()
+        following.follow([(index, step.states[index])], step.C)
+        return {following.submit(self.pool, index)}
 
     def _abandon(self):
         """Give up what was begun ahead."""
@@ -356,40 +355,80 @@ class _Step:
         self.C, self.sets, self.solver, self.solvers = C, sets, solver, solvers
         self.make_monitor, self.n_threads, self.lent = monitor, n_threads, lent
         self.together = auto.shares_passes(solver)
-        self.problems = [of_one[j] for of_one in sets for j in range(len(of_one))]
-        self.states: list = [None] * len(self.problems)
-        self.monitors: list = [None] * len(self.problems)
-        self.futures: dict[Future, int] = {}
+        self.n_problems = sum(map(len, sets))
+        self.former: dict[int, State] = {}  # of problems that have not begun, at another cost
+        self.former_C = math.nan
+        self.states: list = [None] * self.n_problems
+        self.monitors: list = [None] * self.n_problems
+        self.futures: dict[int, Future] = {}
         self.abandoned = False
 
-    def solve(self, index, start):
+    def follow(self, states, C):
+        """Begin problems that have not begun where these states are, (index, State), of a cost."""
+        self.former.update((index, state) for index, state in states if index not in self.futures)
+        self.former_C = C
+
+    def problem(self, index):
+        """Return one of the problems: with all that there are at hand, labels take much memory."""
+        which, j = divmod(index, len(self.sets[0]))
+        return self.sets[which][j]
+
+    def start(self, index):
+        """Return where a problem begins; nobody else keeps that."""
+        state = self.former.pop(index, None)
+        if state is None:
+            return State.zero(self.problem(index))
+        return _carried(self.problem(index), state, self.C / self.former_C)
+
+    def solve(self, index):
         """Solve one problem."""
         self.monitors[index] = monitor = self.make_monitor(problem=index)
         if self.abandoned:
             return
         with threads.lent(self.lent):
-            self.states[index] = self.solvers[index].solve(self.problems[index], start, monitor)
-
-    def solve_together(self, starts):
-        """Solve all of them, with passes in common."""
-        self.monitors = [self.make_monitor(problem=index) for index in range(len(self.problems))]
-        with threads.lent(self.lent):
-            self.states = self.solvers[0].solve_together(
-                self.problems, list(starts), self.monitors
+            self.states[index] = self.solvers[index].solve(
+                self.problem(index), self.start(index), monitor
             )
 
-    def submit(self, pool, index, start):
-        """Have one problem solved when there is a thread for it."""
-        self.futures[pool.submit(self.solve, index, start)] = index
+    def solve_together(self):
+        """Solve all of them, with passes in common."""
+        self.monitors = [self.make_monitor(problem=index) for index in range(self.n_problems)]
+        with threads.lent(self.lent):
+            self.states = self.solvers[0].solve_together(
+                _MadeWhenAsked(self.problem, self.n_problems),
+                _MadeWhenAsked(self.start, self.n_problems),
+                self.monitors,
+            )
+
+    def submit(self, pool, index):
+        """Have one problem solved when there is a thread for it, if it is not yet."""
+        if index not in self.futures:
+            self.futures[index] = pool.submit(self.solve, index)
+        return self.futures[index]
 
     def abandon(self):
         """Have those stop that are being solved, and others never begin."""
         self.abandoned = True
-        for future in self.futures:
+        for future in self.futures.values():
             future.cancel()
         for monitor in self.monitors:
             if monitor is not None:
                 monitor.deadline = -math.inf
+
+
+class _MadeWhenAsked(Sequence):
+    """A list of which each element is made anew when asked for, so that few are held at once."""
+
+    def __init__(self, make, length):
+        self.make, self.length = make, length
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, which):
+        if isinstance(which, slice):
+            return [self.make(index) for index in range(*which.indices(self.length))]
+        return self.make(which)
 
 
 def warn_of_limits(model, cut_short, n_solved: int, stacklevel: int) -> None:
