@@ -345,6 +345,7 @@ class _Search:
     def _remember(self):
         """Keep what a model for all rows begins with, and what calibration needs."""
         path, which_ones = self.path, range(len(self.folds))
+        self.start = None  # of another C: its memory is wanted
         mean = path.attributes(0)
         for which in which_ones[1:]:
             for name, value in path.attributes(which).items():
