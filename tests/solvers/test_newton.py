@@ -56,7 +56,7 @@ def assert_certified(problem, state, monitor):
 
 def settling():
     """Rows may be settled where they are few, too."""
-    return mock.patch.object(newton_descent, "_MANY_ENTRIES", 1)
+    return mock.patch.object(newton_descent, "MANY_ENTRIES", 1)
 
 
 class NoArrays:

@@ -52,7 +52,7 @@ from widemargin.solvers import lockstep
 from widemargin.solvers.coordinate import CoordinateDescent
 from widemargin.solvers.cutting_plane import CuttingPlanes
 from widemargin.solvers.lockstep import Asking
-from widemargin.solvers.newton_descent import Descent, is_rare
+from widemargin.solvers.newton_descent import MANY_ENTRIES, Descent, is_rare
 
 # Problems solved side by side at most; and bytes that they may need, some 64 for every row, on the
 # host and on a GPU.
@@ -126,7 +126,7 @@ class _Sample:
         index = np.random.default_rng(0).choice(rows.n_rows, size, replace=False)
         index.sort()
         factor = rows.n_rows / size
-        if hasattr(rows, "spreads"):
+        if hasattr(rows, "spreads") and rows.n_rows * rows.n_features >= MANY_ENTRIES:
             # Of few rows a sample has fewer, or none.
             rare = is_rare(rows)
             drawn = np.zeros(rows.n_rows, dtype=bool)

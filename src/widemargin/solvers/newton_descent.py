@@ -33,10 +33,11 @@ _IN_DOUBT, _LITTLE_IN_DOUBT, _MOST_IN_DOUBT = 0.125, 0.03, 0.4
 # What is left of the gap after they were looked at alone, as a share of the gap allowed, and of
 # the gap before: a delta that is far too small for where we are makes every step a short one.
 _LEFT_BY_PART, _LEFT_OF_GAP = 0.5, 1e-3
-# Of the settled rows one of so many speaks for the others, while points are far apart.
+# Of the settled rows one of so many speaks for the others, once some were not, while points are
+# far apart.
 _SPEAKS_FOR = 64
 # Below so many rows times features, a look at all of them costs no more.
-_MANY_ENTRIES = 1 << 22
+MANY_ENTRIES = 1 << 22
 # So often rows that were thought settled join those in doubt, before a short step will do.
 _SECOND_THOUGHTS = 3
 # Rows that tell where the nearest share ends.
@@ -108,6 +109,7 @@ class Descent(NewtonSteps):
             share=share,
         )
         self.near, self.is_bounded = near, False  # whether there was a useful bound
+        self.wary = False  # whether rows were thought settled that were not
         self.best = State(self.coef, self.offset, start.dual)
         # No dual variables at all prove that no objective is below zero.
         self.best_primal, self.best_dual = np.inf, -np.inf if np.any(start.dual) else 0.0
@@ -177,6 +179,7 @@ class Descent(NewtonSteps):
             if there.primal < point.primal or there.primal - bound <= allowed:
                 self.is_bounded = self.is_bounded or there.dual > 0.0
                 return there
+            self.wary = True
             with self.monitor.phase("line search"):
                 # Rows that were thought settled were not.
                 ahead, shift, rate = self.coef - coef, self.offset - offset, self.z - z
@@ -205,7 +208,7 @@ class Descent(NewtonSteps):
         if (
             self.share < 1.0
             or not hasattr(rows, "spreads")
-            or not _MANY_ENTRIES <= n * rows.n_features <= CHOLESKY_FEATURES * n
+            or not MANY_ENTRIES <= n * rows.n_features <= CHOLESKY_FEATURES * n
         ):
             return None
         spreads, rare = rows.spreads, is_rare(rows)
@@ -228,7 +231,7 @@ class Descent(NewtonSteps):
         From `start`: coef, offset, and slacks of all rows.
         """
         looked_at = in_doubt
-        if not (self.squared or self.is_bounded):
+        if self.wary and not (self.squared or self.is_bounded):
             # Some of the others speak for all of them, should they not stay where they are.
             looked_at = in_doubt.copy()
             looked_at[::_SPEAKS_FOR] = True
