@@ -16,8 +16,8 @@ from widemargin.solvers.newton_direction import Curved, Directions, Ground, Slop
 # delta shrinks by this factor, to where rounding off makes this share of the gap allowed.
 _SHRINK, SHARE_OF_GAP = 0.2, 0.3
 # After a step shorter than this, rows are curved that come to be on the same way again; and while
-# steps after it are longer, on a third of it. (Squared, the hinge is curved on all of one side, and what
-# is kept of the last Hessian is worth more.)
+# steps after it are longer, on a third of it. (Squared, the hinge is curved on all of one side,
+# and what is kept of the last Hessian is worth more.)
 SHORT_STEP, _WAY_AHEAD, _LITTLE_AHEAD = 0.5, 1.0, 0.3
 # The slope left along a line, as a share of the slope at its beginning.
 _SLOPE_LEFT = 1e-3
