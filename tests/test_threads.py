@@ -1,6 +1,9 @@
 import threading
+from contextvars import copy_context
 
+import numpy as np  # noqa: F401 (brings a BLAS)
 import pytest
+from threadpoolctl import ThreadpoolController
 
 from widemargin import threads
 
@@ -34,3 +37,27 @@ def test_an_error_in_a_share_comes_through():
 
     with threads.lent(2), pytest.raises(ValueError, match="share 1"):
         threads.run(fail, [(0,), (1,)])
+
+
+def test_blas_has_one_thread_while_threads_are_lent():
+    libraries = ThreadpoolController().select(user_api="blas")
+
+    def of_blas():
+        return {library["num_threads"] for library in libraries.info()}
+
+    def two_fits():
+        first, second = threads.lent(2), threads.lent(3)
+        first.__enter__()
+        second.__enter__()
+        assert of_blas() == {1}
+        first.__exit__(None, None, None)  # they need not end in turn
+        assert of_blas() == {1}
+        second.__exit__(None, None, None)
+        assert of_blas() == {2}
+
+    with libraries.limit(limits=2, user_api="blas"):
+        if of_blas() != {2}:
+            pytest.skip("this BLAS takes no orders")
+        copy_context().run(two_fits)
+        with threads.lent(1):
+            assert of_blas() == {2}

@@ -3,14 +3,18 @@
 Kernels are single-threaded and release the interpreter's lock; whoever owns threads lends
 them to the code below with ``with threads.lent(n):``, and every sum or product over rows that
 runs inside splits its rows among them. The split depends on n alone, so the same n gives the
-same bits.
+same bits. BLAS has one thread meanwhile: several for each of ours would be in each other's way.
 """
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from itertools import pairwise
+from threading import Lock
+
+from threadpoolctl import ThreadpoolController
 
 # Below this much work (numbers touched) in all, handing it to a thread costs more than it saves.
 _WORTH_A_THREAD = 1 << 17
@@ -28,12 +32,41 @@ def lent(n_threads: int) -> Iterator[None]:
         finally:
             _lent.reset(token)
         return
-    with ThreadPoolExecutor(n_threads) as pool:
+    with ThreadPoolExecutor(n_threads) as pool, _single_threaded_blas():
         token = _lent.set((n_threads, pool))
         try:
             yield
         finally:
             _lent.reset(token)
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+class _SingleThreadedBlas:
+    """One thread for BLAS as long as somebody asks for it; there is one BLAS for all of them."""
+
+    def __init__(self):
+        self.lock, self.asking = Lock(), 0
+
+    @contextmanager
+    def __call__(self):
+        with self.lock:
+            if self.asking == 0:
+                self.limit = _libraries().limit(limits=1, user_api="blas")
+            self.asking += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.asking -= 1
+                if self.asking == 0:
+                    self.limit.restore_original_limits()
+
+
+_single_threaded_blas = _SingleThreadedBlas()
 
 
 def shares(n_rows: int, work: int) -> list[tuple[int, int]]:
