@@ -303,7 +303,8 @@ class Descent(NewtonSteps):
     def _visit(self) -> Asking:
         """Return what the rows tell of the current point; slacks are computed anew."""
         self.is_exact = True
-        if not hasattr(self.rows, "arrays") or self.intercept is Intercept.FREE:
+        small = self.rows.n_rows * self.rows.n_features < MANY_ENTRIES  # compiling takes longer
+        if small or not hasattr(self.rows, "arrays") or self.intercept is Intercept.FREE:
             yield from self.find_slack()
             self.move_offset()
             point = yield from self._look()
