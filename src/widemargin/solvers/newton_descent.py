@@ -33,9 +33,6 @@ _IN_DOUBT, _LITTLE_IN_DOUBT, _MOST_IN_DOUBT = 0.125, 0.03, 0.4
 # What is left of the gap after they were looked at alone, as a share of the gap allowed, and of
 # the gap before: a delta that is far too small for where we are makes every step a short one.
 _LEFT_BY_PART, _LEFT_OF_GAP = 0.5, 1e-3
-# Of the settled rows one of so many speaks for the others, once some were not, while points are
-# far apart.
-_SPEAKS_FOR = 64
 # Below so many rows times features, a look at all of them costs no more.
 MANY_ENTRIES = 1 << 22
 # So often rows that were thought settled join those in doubt, before a short step will do.
@@ -109,7 +106,6 @@ class Descent(NewtonSteps):
             share=share,
         )
         self.near, self.is_bounded = near, False  # whether there was a useful bound
-        self.wary = False  # whether rows were thought settled that were not
         self.best = State(self.coef, self.offset, start.dual)
         # No dual variables at all prove that no objective is below zero.
         self.best_primal, self.best_dual = np.inf, -np.inf if np.any(start.dual) else 0.0
@@ -179,7 +175,6 @@ class Descent(NewtonSteps):
             if there.primal < point.primal or there.primal - bound <= allowed:
                 self.is_bounded = self.is_bounded or there.dual > 0.0
                 return there
-            self.wary = True
             with self.monitor.phase("line search"):
                 # Rows that were thought settled were not.
                 ahead, shift, rate = self.coef - coef, self.offset - offset, self.z - z
@@ -230,15 +225,9 @@ class Descent(NewtonSteps):
 
         From `start`: coef, offset, and slacks of all rows.
         """
-        looked_at = in_doubt
-        if self.wary and not (self.squared or self.is_bounded):
-            # Some of the others speak for all of them, should they not stay where they are.
-            looked_at = in_doubt.copy()
-            looked_at[::_SPEAKS_FOR] = True
-        index = np.flatnonzero(looked_at)
-        factor = np.where(in_doubt[index], 1.0, float(_SPEAKS_FOR))
+        index = np.flatnonzero(in_doubt)
         at = index if self.counted is None else self.counted[index]
-        rows, A = self.rows.take(at), factor * point.A[index]
+        rows, A = self.rows.take(at), point.A[index]
         combined = yield Product(rows, "combine", A)
         pull = Slope(point.combined - combined, float(point.A.sum()) - float(A.sum()))
         d = rows.n_features
@@ -257,7 +246,7 @@ class Descent(NewtonSteps):
         return NewtonSteps(
             rows,
             self.y[index],
-            factor * self.cost[index],
+            self.cost[index],
             None,
             self.intercept,
             Ground(self.ground.stiffness, self.ground.center, settled),
