@@ -86,6 +86,9 @@ class DeviceRows:
     def combine_squares(self, g):
         return self._coefs(self.rows.combine_squares(g.host_array))
 
+    def rounded(self, product, v):
+        return v.astype(np.float32).astype(np.float64)
+
     def moments(self, index, weight, center):
         index = np.arange(self.n_rows) if index is None else index.host_array
         lower, first = self.rows.moments(index, weight.host_array, on_host(center))

@@ -94,6 +94,72 @@ def test_products_without_a_transposed_copy(matrix):
         assert (there.combine(cupy.asarray(G)) == found).all()
 
 
+@pytest.fixture
+def everything_in_tiles(monkeypatch):
+    from widemargin.data import gpu
+
+    monkeypatch.setattr(gpu, "_MANY_ENTRIES", 1)
+    monkeypatch.setattr(gpu, "_MANY_PLACES", 1)
+
+
+# The second has lines that are cut, as rows and as columns; the last one more rows than blocks
+# that run at the same time can hold.
+@pytest.mark.parametrize(
+    ("n", "d", "per_row"),
+    [
+        (50, 70_000, 900),
+        (30_000, 300, 40),
+        (60_000, 50_000, 20),
+        (1, 1, 1),
+        (2_500_000, 90_000, 2),
+    ],
+)
+def test_tiles(everything_in_tiles, n, d, per_row):
+    X = skewed(n, d, per_row, np.float32) if n > 5 else scipy.sparse.csr_matrix([[3.0]], dtype="f")
+    random = np.random.default_rng(0)
+    X.data *= random.choice([1e-4, 1.0, 1e3], d).astype(np.float32)[X.indices]
+    rows, there = both(X)
+    assert there._row_tiles is not None
+    assert there._column_tiles is not None
+    largest = {"scores": abs(X).max(axis=0), "combine": abs(X).max(axis=1)}
+    for name, length in (("scores", d), ("combine", n)):
+        wide = random.normal(size=length) * 10.0 ** random.uniform(-6, 2, length)
+        signs = 0.3 * random.choice([-1.0, 0.0, 1.0], length)
+        for v in (wide, signs, np.zeros(length), np.eye(1, length)[0]):
+            there_v = cupy.asarray(v)
+            for vector in (there_v, there.rounded(name, there_v)):
+                np.testing.assert_allclose(vector.get(), v, rtol=6e-8)
+                expected = getattr(rows, name)(vector.get())
+                found = getattr(there, name)(vector)
+                # A share of the largest product of an entry and a number that there may be.
+                atol = 1e-9 * np.max(largest[name].toarray().ravel() * np.abs(vector.get()))
+                np.testing.assert_allclose(host(found), expected, rtol=1e-11, atol=atol)
+                assert (getattr(there, name)(vector) == found).all()
+    g = random.random(n)
+    squares = host(there.combine_squares(cupy.asarray(g)))
+    np.testing.assert_allclose(squares, rows.combine_squares(g), rtol=1e-8)
+
+
+@pytest.mark.parametrize("solver", ["newton", "ocas"])
+@pytest.mark.parametrize("penalized", [True, False])
+def test_training_with_tiles(everything_in_tiles, solver, penalized):
+    # With coefficients on the GPU.
+    X = skewed(20_000, 40_000, 30, np.float32)
+    y = np.sign(X @ np.random.default_rng(0).normal(size=X.shape[1]) + 1e-9)
+    model = LinearSVC(
+        loss="hinge", solver=solver, penalized_intercept=penalized, class_weight="balanced"
+    )
+    model.set_params(device="cuda", C=0.01, max_time=20.0).fit(X, y)
+    again = LinearSVC(**model.get_params()).fit(X, y)
+    assert (model.coef_ == again.coef_).all()
+    twin = LinearSVC(**(model.get_params() | {"device": "cpu", "solver": "acf"})).fit(X, y)
+    for one, other in ((model, twin), (twin, model)):
+        assert one.status_ == "converged"
+        assert one.certificate_.dual <= other.certificate_.primal * (1.0 + 1e-12)
+    certificate = certify(model, X, y)
+    np.testing.assert_allclose(certificate.primal, model.certificate_.primal, rtol=1e-11)
+
+
 def test_other_sums(matrix):
     rows, there = both(matrix)
     random = np.random.default_rng(2)
@@ -168,8 +234,9 @@ def test_passes(n, squared):
     for a, b in itertools.product((0.01 * n, n), (-2.0 * n, -0.1 * n, 0.1 * n)):
         expected = exact(Penalty(a, b, n), here, guess=0.1)
         for guess in (1e-3, 0.1, 10.0):
-            found = exact(Penalty(a, b, n), there, guess)
-            np.testing.assert_allclose(found, expected, rtol=1e-9)
+            step, value = exact(Penalty(a, b, n), there, guess)
+            assert value == pytest.approx(expected[1], rel=1e-13)
+            assert step == pytest.approx(expected[0], rel=1e-6)  # nearby it is as low
     moved, ahead = cupy.asarray(S), cupy.asarray(D)
     passes.advance(moved, ahead, 0.3, 0.1)
     cpu.advance(S, D, 0.3, 0.1)

@@ -11,10 +11,13 @@ import cupyx.scipy.sparse
 import numpy as np
 
 from widemargin.arrays import beside
+from widemargin.data.gpu_tiles import Sizes, Tiles, most_places
 from widemargin.kernels import cuda
 
 # Entries of a sparse matrix's line that one team of lanes takes; longer lines are cut.
 _ITEM = max(cuda.TEAMS)
+# Tiles pay for so many entries, if these are multiplied by more numbers than caches hold.
+_MANY_ENTRIES, _MANY_PLACES = 1 << 24, 1 << 17
 # Blocks that share the rows of a dense product X^T G.
 _PARTS = 1056
 # Bytes of a piece of rows, scaled and in double precision, on its way into a Gram matrix.
@@ -187,6 +190,31 @@ class GpuCsrRows(ResidentRows):
         self.dtype = self.values.dtype
         self.type = cuda.type_name(self.dtype)
 
+    def _tiles(self, transposed):
+        if self.dtype != np.float32 or self.values.size < _MANY_ENTRIES:
+            return None
+        n_places = self.n_rows if transposed else self.n_features
+        if not _MANY_PLACES <= n_places <= most_places():
+            return None
+        # Entries in cells, and beginnings of lines while these are made.
+        if 2 * (self.values.nbytes + self.places.nbytes) > free_bytes():
+            return None
+        return Tiles(self.values, self.places, self.starts, self._sizes, transposed=transposed)
+
+    @cached_property
+    def _sizes(self):
+        return Sizes.of(self.values, self.places, self.starts, self.n_features)
+
+    @cached_property
+    def _row_tiles(self):
+        """Rows in tiles, or None where these do not pay or do not fit."""
+        return self._tiles(transposed=False)
+
+    @cached_property
+    def _column_tiles(self):
+        """Columns in tiles, or None."""
+        return self._tiles(transposed=True)
+
     @cached_property
     def _lines(self):
         return _Lines(self.values, self.places, self.starts)
@@ -211,12 +239,25 @@ class GpuCsrRows(ResidentRows):
         return max(float(self.values.max()), -float(self.values.min()))
 
     def _scores(self, V):
+        if V.shape[1] == 1 and self._row_tiles is not None:
+            return self._row_tiles.product(V[:, 0])[:, None]
         return self._lines.product(V)
 
     def _combine(self, G, squares):
+        if G.shape[1] == 1 and self._column_tiles is not None:
+            return self._column_tiles.product(G[:, 0], squares)[:, None]
         if self._columns is not None:
             return self._columns.product(G, squares)
         return fixed_point(self._add, self._largest, G, self, squares)
+
+    def rounded(self, name, v):
+        """Return numbers near those of v of which the product `name` takes half the time.
+
+        Or v, where that makes no difference.
+        """
+        tiles = self._row_tiles if name == "scores" else self._column_tiles
+        here = tiles is not None and isinstance(v, cupy.ndarray) and v.ndim == 1
+        return tiles.rounded(v) if here else v
 
     def _add(self, G, squares, scale, out):
         """out (d, k), integers, receive scale X^T G."""
@@ -316,10 +357,7 @@ class _Lines:
             arguments = (self.values, self.places, *items, V, squares, out)
             cuda.launch(name, team * items[-1], arguments)
         if self.cut is not None:
-            lines, begins, ends = self.cut
-            cuda.launch(
-                "fold", k * lines.size, (lines, begins, ends, lines.size, np.int32(k), out)
-            )
+            cuda.fold(self.cut, out)
         return out[: self.n_lines]
 
 

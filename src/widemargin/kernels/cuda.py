@@ -9,14 +9,15 @@ import cupy
 import numpy as np
 from cupy_backends.cuda.libs import cublas, cusolver
 
+from widemargin.kernels import cuda_tiles
 from widemargin.kernels.cuda_source import SOURCE
 
 THREADS = 256
 # Blocks of a kernel that sums over rows: each leaves one partial sum.
 _BLOCKS = 264
 
-#: steps along a line that a block looks at in one pass over its rows; and how many `narrow` takes
-STEPS, NARROW_STEPS = 8, 32
+#: steps along a line that are looked at in one pass over the rows
+STEPS = 8
 # Partial sums of more bytes are added up before they come to the host.
 _FEW_BYTES = 1 << 15
 
@@ -30,22 +31,52 @@ TEAMS = {16: 4, 1024: 32}
 TILE = 64
 
 
+# Threads of a block of the product with tiles.
+_TILE_THREADS = 1024
+
+
 @cache
 def _module(device: int, template: str | None = None):
     names = None if template is None else (template,)
-    return cupy.RawModule(
-        code=SOURCE, options=("--std=c++14", f"-DSTEPS={STEPS}"), name_expressions=names
-    )
+    return cupy.RawModule(code=SOURCE, options=("--std=c++14",), name_expressions=names)
 
 
 @cache
 def _function(device: int, name: str):
+    if name.startswith("tile_"):
+        return _tile_module(device).get_function(name)
     return _module(device, name if "<" in name else None).get_function(name)
+
+
+@cache
+def _tile_module(device: int):
+    module = cupy.RawModule(code=cuda_tiles.SOURCE, options=("--std=c++14",))
+    most = _tile_bytes(device)
+    module.get_function("tile_product").max_dynamic_shared_size_bytes = most
+    return module
+
+
+@cache
+def _tile_bytes(device: int) -> int:
+    properties = cupy.cuda.Device(device)
+    if int(properties.compute_capability) < 80:  # which cannot copy to shared memory by itself
+        return 0
+    return properties.attributes["MaxSharedMemoryPerBlockOptin"]
 
 
 @cache
 def _processors(device: int) -> int:
     return cupy.cuda.Device(device).attributes["MultiProcessorCount"]
+
+
+def tile_bytes() -> int:
+    """Return how much shared memory a block has for tiles; zero where there can be none."""
+    return _tile_bytes(cupy.cuda.Device().id)
+
+
+def processors() -> int:
+    """Return how many multiprocessors the device has."""
+    return _processors(cupy.cuda.Device().id)
 
 
 def launch(name: str, work: int, arguments: tuple, blocks_y: int = 1, threads: int = THREADS):
@@ -54,24 +85,31 @@ def launch(name: str, work: int, arguments: tuple, blocks_y: int = 1, threads: i
     _function(cupy.cuda.Device().id, name)((blocks, blocks_y), (threads,), arguments)
 
 
-def partial_sums(name: str, n: int, count: int, arguments: tuple, rounds: int = 1):
-    """Start a kernel that leaves partial sums; return these, (rounds, blocks, count).
+def launch_tiles(blocks: int, shared_bytes: int, arguments: tuple):
+    """Start the product with tiles."""
+    function = _function(cupy.cuda.Device().id, "tile_product")
+    function((blocks,), (_TILE_THREADS,), arguments, shared_mem=shared_bytes)
+
+
+def fold(cut: tuple, out):
+    """Add up sums of lines that have several, see the kernel; out is (slots,) or (slots, k)."""
+    lines, begins, ends = cut
+    k = 1 if out.ndim == 1 else out.shape[1]
+    if lines.size:
+        launch("fold", 32 * k * lines.size, (lines, begins, ends, lines.size, np.int32(k), out))
+
+
+def sums(name: str, n: int, count: int, arguments: tuple):
+    """Start a kernel that leaves partial sums; return the sums, on the host, (count,).
 
     `arguments` lack n and where to leave partial sums: the kernels take these last.
     """
     blocks = min(max(1, -(-n // THREADS)), _BLOCKS)
-    partial = cupy.empty((rounds, blocks, count))
-    function = _function(cupy.cuda.Device().id, name)
-    function((blocks, rounds), (THREADS,), (*arguments, n, partial))
-    return partial
-
-
-def sums(name: str, n: int, count: int, arguments: tuple, rounds: int = 1):
-    """As `partial_sums`, but return the sums, on the host, (rounds, count)."""
-    partial = partial_sums(name, n, count, arguments, rounds)
+    partial = cupy.empty((blocks, count))
+    _function(cupy.cuda.Device().id, name)((blocks,), (THREADS,), (*arguments, n, partial))
     if partial.nbytes > _FEW_BYTES:
-        return partial.sum(axis=1).get()
-    return partial.get().sum(axis=1)
+        return partial.sum(axis=0).get()
+    return partial.get().sum(axis=0)
 
 
 def start_together(name: str, n: int, per_block: int, count: int, arguments: tuple):

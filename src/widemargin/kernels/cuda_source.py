@@ -1,11 +1,12 @@
 """The CUDA text of the kernels that `kernels/cuda.py` starts.
 
 Sums have a fixed order, or are sums of integers, so that the same input gives the same bits. Rows
-may be float32, float64 or bytes; what is summed up is float64. STEPS is a macro.
+may be float32, float64 or bytes; what is summed up is float64.
 """
 
 SOURCE = r"""
 typedef long long integer;
+#define STEPS 8
 
 // Leaves the sums over all threads of a block in sums, for thread 0; in a fixed order.
 template <int K> __device__ void block_sums(double (&sums)[K]) {
@@ -62,15 +63,14 @@ extern "C" __global__ void margin_line(const signed char* y, const double* cost,
     }
 }
 
-// A block takes STEPS of the steps; four sums for each: value, slope, curvature, and how many rows
-// are on another piece at the next step.
+// Four sums for each step but the last one: value, slope, curvature, and how many rows are on
+// another piece at the next step. Steps come by value: a copy would take longer than the sums.
 extern "C" __global__ void margin_sums(const double* slack, const double* rate, bool squared,
-                                       const double* steps, int n_steps, integer n,
+                                       double s0, double s1, double s2, double s3, double s4,
+                                       double s5, double s6, double s7, double s8, integer n,
                                        double* partial) {
-    double step[STEPS + 1], sums[4 * STEPS];
-    #pragma unroll
-    for (int s = 0; s <= STEPS; ++s)
-        step[s] = steps[min((int)blockIdx.y * STEPS + s, n_steps - 1)];
+    const double step[STEPS + 1] = {s0, s1, s2, s3, s4, s5, s6, s7, s8};
+    double sums[4 * STEPS];
     #pragma unroll
     for (int k = 0; k < 4 * STEPS; ++k) sums[k] = 0.0;
     FOR_EACH_ROW(i, n) {
@@ -87,31 +87,7 @@ extern "C" __global__ void margin_sums(const double* slack, const double* rate, 
             sums[4 * s + 3] += before != on;
         }
     }
-    leave(sums, partial + (integer)blockIdx.y * gridDim.x * 4 * STEPS);
-}
-
-// One block of 8 warps. Of 32 steps, the first of them 0, for which margin_sums left partial sums:
-// finds the two between which  1/2 a step^2 + b step + losses  stops falling, and puts 0 and 31
-// steps from one to the other in their place.
-extern "C" __global__ void narrow(const double* partial, int blocks, double a, double b,
-                                  double* steps) {
-    __shared__ double of_warp[8][32];
-    const int s = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    double slope = 0.0;
-    for (int j = warp; j < blocks; j += 8)
-        slope += partial[((s / STEPS) * blocks + j) * 4 * STEPS + 4 * (s % STEPS) + 1];
-    of_warp[warp][s] = slope;
-    __syncthreads();
-    if (warp > 0) return;
-    const double step = steps[s];
-    slope = b + a * step;
-    for (int w = 0; w < 8; ++w) slope += of_warp[w][s];
-    const unsigned rising = __ballot_sync(0xffffffffu, s > 0 && slope >= 0.0);
-    const int high = rising ? __ffs(rising) - 1 : 31;
-    const double last = __shfl_sync(0xffffffffu, step, 31);
-    const double left = rising ? __shfl_sync(0xffffffffu, step, high - 1) : last;
-    const double right = rising ? __shfl_sync(0xffffffffu, step, high) : 4.0 * last;
-    steps[s] = s == 0 ? 0.0 : s == 31 ? right : left + (right - left) * ((s - 1) / 30.0);
+    leave(sums, partial);
 }
 
 extern "C" __global__ void advance(double* S, double* D, double step, double beyond, integer n) {
@@ -167,6 +143,79 @@ template <int K> __device__ void all_sums(double (&sums)[K], volatile double* pa
     for (int k = 0; k < K; ++k) total[k] = of_all[k];
 }
 
+// found = two steps between which  1/2 a step^2 + b step + losses  stops falling, close to each
+// other; both 0 if it never falls. Its slope has many small jumps, and so is nearly a straight
+// line from one to the other: of the steps at which it is looked at next, some are close to where
+// that is zero, and others not so close. What is gained in between is `rounding`, as a share of
+// the losses at 0. partial is as of `lowest` below.
+extern "C" __global__ void __launch_bounds__(256) narrow(
+    const double* slack, const double* rate, bool squared, double a, double b, double guess,
+    double rounding, int rounds, integer n, double* partial, unsigned* gate, double* found) {
+    const double nearness[4] = {1.0 / 8, 1.0 / 128, 1.0 / 4096, 1.0 / 262144};
+    double left = 0.0, right = 2.0 * guess, left_slope = 0.0, right_slope = 0.0, step[8];
+    for (int k = 0; k < 8; ++k) step[k] = right * (k / 7.0);
+    const integer apart = (integer)gridDim.x * blockDim.x;
+    double enough = 0.0;
+    bool bracketed = false;
+    for (int round = 0; round < rounds; ++round) {
+        double sums[9], slope[9];
+        #pragma unroll
+        for (int k = 0; k < 9; ++k) sums[k] = 0.0;
+        for (integer first = (integer)blockIdx.x * blockDim.x + threadIdx.x; first < n;
+             first += 4 * apart) {
+            double z[4], r[4];  // on their way at the same time
+            #pragma unroll
+            for (int m = 0; m < 4; ++m) {
+                const integer i = first + m * apart;
+                z[m] = i < n ? slack[i] : -1.0;
+                r[m] = i < n ? rate[i] : 0.0;
+            }
+            #pragma unroll
+            for (int m = 0; m < 4; ++m) {
+                if (round == 0) sums[8] += z[m] < 0.0 ? 0.0 : squared ? z[m] * z[m] : z[m];
+                #pragma unroll
+                for (int k = 0; k < 8; ++k) {
+                    const double here = z[m] + step[k] * r[m];
+                    sums[k] += here < 0.0 ? 0.0 : squared ? 2.0 * here * r[m] : r[m];
+                }
+            }
+        }
+        all_sums(sums, partial + (round & 1) * gridDim.x * 9, gate, slope);
+        if (round == 0) enough = rounding * slope[8];
+        for (int k = 0; k < 8; ++k) slope[k] += b + a * step[k];
+        if (round == 0 && slope[0] >= 0.0) {
+            right = 0.0;
+            break;
+        }
+        for (int k = 0; k < 8; ++k) {
+            if (slope[k] >= 0.0) {
+                right = step[k];
+                right_slope = slope[k];
+                bracketed = true;
+                break;
+            }
+            left = step[k];
+            left_slope = slope[k];
+        }
+        if (!bracketed) {
+            right = 4.0 * left;
+            for (int k = 0; k < 8; ++k) step[k] = left + (right - left) * ((k + 1) / 8.0);
+            continue;
+        }
+        // Where the tangents at both cross, so much is left to gain.
+        const double width = right - left, share = -left_slope / (right_slope - left_slope);
+        if (width * share * right_slope <= enough) break;
+        for (int k = 0; k < 8; ++k) {
+            const double away = k < 4 ? -nearness[k] : nearness[7 - k];
+            step[k] = left + width * fmin(fmax(share + away, 0.0), 1.0);
+        }
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        found[0] = left;
+        found[1] = right;
+    }
+}
+
 // As `lowest` in passes/cpu.py; found = step, curvature. partial has room for two times the
 // blocks' sums: those of one trial may still be read while those of the next are left.
 extern "C" __global__ void __launch_bounds__(256) lowest(
@@ -174,16 +223,29 @@ extern "C" __global__ void __launch_bounds__(256) lowest(
     double slope, double curvature, double guess, double slope_left, double rounding, int trials,
     integer n, double* partial, unsigned* gate, double* found) {
     const double infinity = __longlong_as_double(0x7ff0000000000000LL);
+    const integer apart = (integer)gridDim.x * blockDim.x;
     double low = -infinity, high = infinity, step = slope_left > 0.0 ? 0.0 : guess;
     double enough = 0.0, curved = curvature;
     for (int trial = slope_left > 0.0 ? -1 : 0; trial < trials; ++trial) {
         double sums[3] = {0.0, 0.0, 0.0}, total[3];
-        FOR_EACH_ROW(i, n) {
-            const double u = (z[i] + step * rate[i]) * steepness, pull = cost[i] * rate[i];
-            const double term = pull * fmin(fmax(u, 0.0), cap);
-            sums[0] += term;
-            sums[1] += (u > 0.0 && u < cap) ? pull * rate[i] * steepness : 0.0;
-            sums[2] += fabs(term);
+        for (integer first = (integer)blockIdx.x * blockDim.x + threadIdx.x; first < n;
+             first += 4 * apart) {
+            double at[4], r[4], c[4];  // on their way at the same time
+            #pragma unroll
+            for (int m = 0; m < 4; ++m) {
+                const integer i = first + m * apart;
+                at[m] = i < n ? z[i] : 0.0;
+                r[m] = i < n ? rate[i] : 0.0;
+                c[m] = i < n ? cost[i] : 0.0;
+            }
+            #pragma unroll
+            for (int m = 0; m < 4; ++m) {
+                const double u = (at[m] + step * r[m]) * steepness, pull = c[m] * r[m];
+                const double term = pull * fmin(fmax(u, 0.0), cap);
+                sums[0] += term;
+                sums[1] += (u > 0.0 && u < cap) ? pull * r[m] * steepness : 0.0;
+                sums[2] += fabs(term);
+            }
         }
         all_sums(sums, partial + (trial & 1) * gridDim.x * 3, gate, total);
         const double here = total[0] + slope + curvature * step;
@@ -428,15 +490,20 @@ __global__ void sparse_dot(const X_t* values, const int* places, const integer* 
     }
 }
 
-// out[line] = sum of the slots from begins[j] to ends[j], for lines that were cut.
+// out[line] = sum of the slots from begins[j] to ends[j], for lines that were cut; a warp each.
 extern "C" __global__ void fold(const int* lines, const int* begins, const int* ends,
                                 integer n_lines, int K, double* out) {
-    FOR_EACH_ROW(j, n_lines * K) {
+    const int lane = threadIdx.x & 31;
+    const integer warps = (integer)gridDim.x * (blockDim.x >> 5);
+    for (integer j = (integer)blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5);
+         j < n_lines * K; j += warps) {
         const integer line = j / K, k = j % K;
         double total = 0.0;
-        for (int slot = begins[line]; slot < ends[line]; ++slot)
+        for (int slot = begins[line] + lane; slot < ends[line]; slot += 32)
             total += out[(integer)slot * K + k];
-        out[(integer)lines[line] * K + k] = total;
+        for (int away = 16; away > 0; away >>= 1)
+            total += __shfl_down_sync(0xffffffffu, total, away);
+        if (lane == 0) out[(integer)lines[line] * K + k] = total;
     }
 }
 

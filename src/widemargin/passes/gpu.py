@@ -5,8 +5,6 @@ to the host where they sum up. The others are array expressions, which run on an
 answer to NumPy's functions.
 """
 
-import math
-
 import numpy as np
 
 from widemargin.arrays import on_host
@@ -40,6 +38,10 @@ __all__ = [
 #: time is to wait for its end
 ROWS_PER_ROUND = 32.0
 
+# Passes over the rows by which a line search narrows its bracket, at most, and the share of the
+# losses below which rounding decides what is left.
+_ROUNDS, _ROUNDING = 16, 5e-15
+
 
 def _cuda():
     # Imported when needed: it needs CuPy.
@@ -50,7 +52,7 @@ def _cuda():
 
 def margin_cut(y, cost, squared, S):
     slope = np.empty_like(S)
-    (sums,) = _cuda().sums("margin_cut", S.size, 3, (y, cost, squared, S, slope))
+    sums = _cuda().sums("margin_cut", S.size, 3, (y, cost, squared, S, slope))
     return slope, *sums
 
 
@@ -62,29 +64,21 @@ def margin_line(y, cost, squared, S, D):
 
 
 def margin_first_steps(slack, rate, squared, a, b, guess):
-    cuda, n = _cuda(), slack.size
-    steps = np.linspace(0.0, 2.0 * guess, cuda.NARROW_STEPS)
-    steps, arguments = _margin_sums_of(slack, rate, squared, steps)
-    # Without a wait in between, until about one row is left in doubt.
-    for _ in range(1 + int(math.log(n, cuda.NARROW_STEPS - 2))):
-        partial = cuda.partial_sums(*arguments)
-        blocks = np.int32(partial.shape[1])
-        cuda.launch("narrow", cuda.THREADS, (partial, blocks, float(a), float(b), steps))
-    return np.unique(on_host(steps))
+    numbers = (float(a), float(b), float(guess), _ROUNDING, np.int32(_ROUNDS))
+    arguments = (slack, rate, squared, *numbers)
+    bracket = _cuda().start_together("narrow", slack.size, 18, 2, arguments)
+    return np.unique(np.append(on_host(bracket), 0.0))
 
 
 def margin_sums(slack, rate, squared, steps):
-    _, arguments = _margin_sums_of(slack, rate, squared, steps)
-    sums = _cuda().sums(*arguments).reshape(-1, 4)[: steps.size]
+    cuda, found = _cuda(), []
+    for begin in range(0, steps.size, cuda.STEPS):
+        some = steps[begin : begin + cuda.STEPS + 1]
+        some = np.pad(some, (0, cuda.STEPS + 1 - some.size), mode="edge")
+        arguments = (slack, rate, squared, *some.tolist())
+        found.append(cuda.sums("margin_sums", slack.size, 4 * cuda.STEPS, arguments))
+    sums = np.concatenate(found).reshape(-1, 4)[: steps.size]
     return sums[:, :3], sums[:-1, 3]
-
-
-def _margin_sums_of(slack, rate, squared, steps):
-    """Return the steps on the GPU, and how to call the kernel that takes sums there."""
-    there, per_block = np.asarray(steps, like=slack), _cuda().STEPS
-    arguments = (slack, rate, squared, there, np.int32(steps.size))
-    rounds = -(-steps.size // per_block)
-    return there, ("margin_sums", slack.size, 4 * per_block, arguments, rounds)
 
 
 def changed(pieces, j):
@@ -113,20 +107,20 @@ def lowest(z, rate, cost, delta, cap, slope, curvature, guess, slope_left):
 def curvature(z, cost, delta, cap):
     weight = np.empty_like(z)
     arguments = (z, cost, float(delta), float(cap), weight)
-    return weight, *_cuda().sums("curvature", z.size, 2, arguments)[0]
+    return weight, *_cuda().sums("curvature", z.size, 2, arguments)
 
 
 def mean_curvature(z, cost, delta, cap, rate, reach):
     weight = np.empty_like(z)
     widths = (rate, float(reach), LEAST_WIDTH * delta)
     arguments = (z, cost, float(delta), float(cap), *widths, weight)
-    return weight, *_cuda().sums("mean_curvature", z.size, 2, arguments)[0]
+    return weight, *_cuda().sums("mean_curvature", z.size, 2, arguments)
 
 
 def dual_point(z, y, cost, delta, cap):
     A = np.empty_like(z)
     arguments = (z, y, cost, 1.0 / delta, float(cap), A)
-    return A, *_cuda().sums("dual_point", z.size, 5, arguments)[0]
+    return A, *_cuda().sums("dual_point", z.size, 5, arguments)
 
 
 def places(weight, count):

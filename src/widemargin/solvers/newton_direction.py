@@ -273,6 +273,7 @@ class Directions:
             rows = rows.take(curved.index if self.counted is None else self.counted[curved.index])
         else:
             weight = self.everywhere(curved.weight)
+        rounded = getattr(rows, "rounded", lambda product, vector: vector)
         total = curved.total + self.ground.stiffness
         gradient, first = slope.coef, np.zeros_like(slope.coef)
         if self.ground.stiffness < np.inf:
@@ -291,9 +292,10 @@ class Directions:
         for _ in range(_CG_STEPS):
             if size <= enough or self.monitor.must_stop():
                 break
+            way = rounded("scores", way)
             change = yield Product(rows, "scores", way)
             change = change - float(weight @ change) / total
-            image = yield Product(rows, "combine", weight * change)
+            image = yield Product(rows, "combine", rounded("combine", weight * change))
             image = image + way
             step = size / float(way @ image)
             ahead += step * way

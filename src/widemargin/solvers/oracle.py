@@ -97,6 +97,9 @@ class Oracle:
 
         In place: the center moves, and the target becomes the point of the plane.
         """
+        if hasattr(self.problem.rows, "rounded") and not self.outputs:
+            coef = target.vector[: self.n_features]
+            coef[...] = self.problem.rows.rounded("scores", coef)
         with self.monitor.phase("line search"):
             # Before the scores: a GPU need not have made them yet when these sums are here.
             ahead = target.vector - center.vector
