@@ -196,8 +196,8 @@ class GpuCsrRows(ResidentRows):
         n_places = self.n_rows if transposed else self.n_features
         if not _MANY_PLACES <= n_places <= most_places():
             return None
-        # Entries in cells, and beginnings of lines while these are made.
-        if 2 * (self.values.nbytes + self.places.nbytes) > free_bytes():
+        # As much as the rows, and others need room as well.
+        if 4 * (self.values.nbytes + self.places.nbytes) > free_bytes():
             return None
         return Tiles(self.values, self.places, self.starts, self._sizes, transposed=transposed)
 
