@@ -210,7 +210,9 @@ class CsrRows(RowsInMemory):
         self.dtype = X.dtype
 
     def take(self, index):
-        return CsrRows(self.matrix[index])
+        matrix = self.matrix[index]
+        matrix.has_canonical_format = True  # as all of it is, which need not be found out again
+        return CsrRows(matrix)
 
     def _copy_scaled(self, index, factor, center, out):
         kernels.copy_scaled_csr(self.arrays, index, factor, center, out)

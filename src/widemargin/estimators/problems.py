@@ -123,8 +123,14 @@ class OneVsRest(ProblemSet):
         }
 
     def dual(self, states):
-        parts = [scipy.sparse.csr_array(on_host(state.dual)[None]) for state in states]
-        return scipy.sparse.csr_array(scipy.sparse.vstack(parts))
+        rows = [on_host(state.dual) for state in states]
+        places = [np.flatnonzero(row) for row in rows]
+        values = np.concatenate([row[place] for row, place in zip(rows, places)])
+        starts = np.cumsum([0, *(place.size for place in places)])
+        whole = np.int32 if max(values.size, rows[0].size) < 1 << 31 else np.int64
+        columns = np.concatenate(places).astype(whole)
+        shape = len(rows), rows[0].size
+        return scipy.sparse.csr_array((values, columns, starts.astype(whole)), shape=shape)
 
     def dual_in_place(self, states):
         return np.stack([state.dual for state in states])

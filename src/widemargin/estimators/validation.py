@@ -14,6 +14,9 @@ from widemargin.data import Rows, as_rows
 from widemargin.data.devices import gpu_array, gpu_rows, is_on_gpu
 from widemargin.data.rows import coef_home, home
 
+# Labels that are whole numbers not further apart are counted, not sorted.
+_FEW_NUMBERS = 1 << 16
+
 
 def check_choice(name, value, choices):
     if value not in choices:
@@ -96,7 +99,8 @@ def check_labels(y):
     if is_on_gpu(y):
         return _check_gpu_numbers("y", y)
     y = check_ordered_labels(y)
-    check_classification_targets(y)
+    if y.dtype.kind not in "biuSU":  # which are classes, whatever they are
+        check_classification_targets(y)
     return y
 
 
@@ -120,6 +124,13 @@ def classes_of(y, like=None):
     """
     if like is not None and y.dtype.kind in "biuf":
         y = np.asarray(y, like=like)
+    elif y.dtype.kind in "iu" and y.size and int(y.max()) - int(y.min()) < _FEW_NUMBERS:
+        low = y.min()
+        numbers = (y.astype(np.int64) if y.dtype.kind == "i" else y) - low
+        places = np.flatnonzero(np.bincount(numbers))
+        codes = np.empty(places[-1] + 1, dtype=np.min_scalar_type(places.size))
+        codes[places] = np.arange(places.size)
+        return low + places.astype(y.dtype), codes[numbers]
     classes = np.unique(y)
     # A search among few labels is much faster than the sort that numpy.unique would do for it.
     codes = np.searchsorted(classes, y)

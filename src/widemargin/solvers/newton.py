@@ -126,7 +126,8 @@ class _Sample:
         index = np.random.default_rng(0).choice(rows.n_rows, size, replace=False)
         index.sort()
         factor = rows.n_rows / size
-        if hasattr(rows, "spreads") and rows.n_rows * rows.n_features >= MANY_ENTRIES:
+        # In this order: to ask for spreads is to have them made.
+        if rows.n_rows * rows.n_features >= MANY_ENTRIES and hasattr(rows, "spreads"):
             # Of few rows a sample has fewer, or none.
             rare = is_rare(rows)
             drawn = np.zeros(rows.n_rows, dtype=bool)

@@ -202,8 +202,8 @@ class Descent(NewtonSteps):
         n, rows, z = self.z.size, self.rows, self.z
         if (
             self.share < 1.0
-            or not hasattr(rows, "spreads")
             or not MANY_ENTRIES <= n * rows.n_features <= CHOLESKY_FEATURES * n
+            or not hasattr(rows, "spreads")
         ):
             return None
         spreads, rare = rows.spreads, is_rare(rows)
