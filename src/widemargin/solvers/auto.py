@@ -23,6 +23,8 @@ _NEWTON_PAYS = {False: 300.0, True: 30.0}  # by whether the loss is squared
 # With fewer rows for each feature a hinge needs many Newton steps, and a pass over so few rows
 # costs next to nothing: coordinate descent is faster up to this stretch.
 _ROWS_PER_FEATURE, _FEW_ROWS_PAY = 40, 1000.0
+# With not so many it is so where uniform passes do, see `_ADAPTIVE_PAYS`.
+_MORE_ROWS_PER_FEATURE = 1000
 # Below this stretch a squared hinge is nearly a parabola, and Newton's first step nearly the last.
 _NEARLY_A_PARABOLA = 0.005
 # Above this stretch adaptive frequencies pay, see `Facts`; a squared loss has no bounds to find.
@@ -63,10 +65,12 @@ def facts(rows: Rows, risk: MarginRisk) -> Facts:
 
 def pick(facts: Facts) -> str:
     """Return the solver for a two-class problem over rows in memory."""
-    few_rows = facts.n_rows < _ROWS_PER_FEATURE * facts.n_features and not facts.squared
-    if facts.n_features <= min(_FEW_FEATURES, facts.n_rows) and not (
-        few_rows and facts.stretch < _FEW_ROWS_PAY
-    ):
+    per_feature = facts.n_rows / max(1, facts.n_features)
+    passes_are_enough = not facts.squared and (
+        (per_feature < _ROWS_PER_FEATURE and facts.stretch < _FEW_ROWS_PAY)
+        or (per_feature < _MORE_ROWS_PER_FEATURE and facts.stretch < _ADAPTIVE_PAYS[False])
+    )
+    if facts.n_features <= min(_FEW_FEATURES, facts.n_rows) and not passes_are_enough:
         return "newton"
     if (
         facts.n_features <= min(_SOME_FEATURES, facts.n_rows)
@@ -91,7 +95,7 @@ def choose(rows, risk: MarginRisk | CrammerSinger) -> str:
     if not hasattr(rows, "arrays"):  # neither here nor there: all that is known are products
         return "newton" if risk.squared else "ocas"
     n_counted = int(np.count_nonzero(risk.cost))
-    if rows.n_features <= min(_FEW_FEATURES, n_counted // _ROWS_PER_FEATURE):
+    if rows.n_features <= min(_FEW_FEATURES, n_counted // _MORE_ROWS_PER_FEATURE):
         return "newton"  # whatever the stretch is, which takes a pass over the rows
     return pick(facts(rows, risk))
 
