@@ -86,8 +86,8 @@ class Tiles:
         self.of_slots = cupy.concatenate([of_lines, more])
         self._share_memory()
         pieces = cupy.stack([bases, pieces], axis=1).astype(np.int32)
-        entries = (columns, starts, n_rows, transposed, pieces)
-        entries += tuple(map(np.int32, (self.n_blocks, self.n_tiles, self.width)))
+        shape = map(np.int32, (self.n_blocks, self.n_tiles, self.width))
+        entries = (columns, starts, n_rows, transposed, pieces, *shape)
 
         cells = cupy.zeros(self.n_blocks * self.n_tiles, dtype=np.int32)
         counts = cupy.zeros(self.n_slots, dtype=np.int32)
