@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC as SklearnLinearSVC
 
 from widemargin import LinearSVC
+from widemargin.certificate import Certificate
 from widemargin.words import count, percent, shape_in_words
 
 C = 1.0
@@ -82,7 +83,7 @@ def show(results: list[dict]) -> None:
             *_accuracy_and_time(ours),
             f"{certificate['primal']:.3f}",
             f"{certificate['dual']:.3f}",
-            percent(certificate["relative_gap"]),
+            percent(max(0.0, certificate["relative_gap"])),  # rounding
         )
         table.add_row(
             "scikit-learn",
@@ -98,12 +99,12 @@ def show(results: list[dict]) -> None:
         f"{FITS} fits, compilation left out."
     )
     certificate, name = results[0]["widemargin"]["certificate"], results[0]["data"]
+    bound = Certificate(certificate["primal"], certificate["dual"]).bound_in_words()
     console.print(
         "\n[bold]What the certificate means:[/bold] no linear model whatsoever has a primal "
         f"value below {certificate['dual']:.3f} (the dual value) on the {name} data, and this "
-        f"one has {certificate['primal']:.3f}: it is proved, from the data and not from the "
-        f"solver's word, to be within {percent(certificate['gap'] / certificate['dual'])} "
-        "of the best there is."
+        f"one has {certificate['primal']:.3f}: it is {bound}, from the data and not from the "
+        "solver's word."
     )
 
 
