@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.device_array import device
 from widemargin.estimators.validation import classes_of
 
 
@@ -28,3 +29,10 @@ def test_classes_and_codes(y):
     assert classes.dtype == expected.dtype
     np.testing.assert_array_equal(classes, expected)
     np.testing.assert_array_equal(classes[codes], y)
+
+
+def test_labels_on_a_device_stay_there():
+    y = device(np.array([3, 3, 1]))
+    classes, codes = classes_of(y)
+    np.testing.assert_array_equal(classes, [1, 3])
+    np.testing.assert_array_equal(codes.get(), [1, 1, 0])

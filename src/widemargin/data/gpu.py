@@ -16,8 +16,9 @@ from widemargin.kernels import cuda
 
 # Entries of a sparse matrix's line that one team of lanes takes; longer lines are cut.
 _ITEM = max(cuda.TEAMS)
-# Tiles pay for so many entries, if these are multiplied by more numbers than caches hold.
-_MANY_ENTRIES, _MANY_PLACES = 1 << 24, 1 << 17
+# Tiles pay for so many entries, if these are multiplied by more numbers than caches hold. Of more
+# entries than the most, places in tiles, where some are zeros, would not fit 31 bits.
+_MANY_ENTRIES, _MOST_ENTRIES, _MANY_PLACES = 1 << 24, 3 << 29, 1 << 17
 # Blocks that share the rows of a dense product X^T G.
 _PARTS = 1056
 # Bytes of a piece of rows, scaled and in double precision, on its way into a Gram matrix.
@@ -191,7 +192,7 @@ class GpuCsrRows(ResidentRows):
         self.type = cuda.type_name(self.dtype)
 
     def _tiles(self, transposed):
-        if self.dtype != np.float32 or self.values.size < _MANY_ENTRIES:
+        if self.dtype != np.float32 or not _MANY_ENTRIES <= self.values.size <= _MOST_ENTRIES:
             return None
         n_places = self.n_rows if transposed else self.n_features
         if not _MANY_PLACES <= n_places <= most_places():

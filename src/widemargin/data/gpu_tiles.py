@@ -2,7 +2,7 @@
 
 A product fetches a number for each entry, and adds to one. At random places of the device's memory
 both take far longer than to read the entry. So entries are sorted into cells: a cell has the
-entries of some lines, whose sums fit into the shared memory of a multiprocessor, at WIDTH
+entries of some lines, whose sums fit into the shared memory of a multiprocessor, at some
 neighbouring places, and so do the numbers there. A block has its lines' sums and goes from cell to
 cell, and the whole vector comes by.
 
@@ -22,7 +22,7 @@ from widemargin.kernels import cuda
 _PIECE = 512
 # One entry in so many tells how long columns are.
 _SAMPLE = 64
-# Sums take two words each, and as much of shared memory as that many parts of it.
+# Of this many parts of shared memory sums, of two words each, may take two.
 _SLOTS_PART = 3.5
 _WIDTH_STEP = 256
 # Threads that find the largest number: each block of them has its say in the end.
@@ -101,7 +101,8 @@ class Tiles:
         where = (self.starts[:-1].copy(), self.values, self.codes)
         cuda.launch("tile_fill", 32 * n_rows, (*entries, values, *sizes, *where))
 
-        # Entries are below 2, and halves of sums below two to the power of 32 and of 31.
+        # Entries are below 2, their squares below 4; so the halves of sums stay below two to the
+        # power of 32 and of 31.
         self.low_bits = 32 - most.bit_length()
         self.scale = 2.0 ** (27 + self.low_bits - most.bit_length())
 

@@ -124,7 +124,7 @@ def classes_of(y, like=None):
     """
     if like is not None and y.dtype.kind in "biuf":
         y = np.asarray(y, like=like)
-    elif y.dtype.kind in "iu" and y.size and int(y.max()) - int(y.min()) < _FEW_NUMBERS:
+    elif _are_few_numbers(y):
         low = y.min()
         numbers = (y.astype(np.int64) if y.dtype.kind == "i" else y) - low
         places = np.flatnonzero(np.bincount(numbers))
@@ -136,6 +136,12 @@ def classes_of(y, like=None):
     codes = np.searchsorted(classes, y)
     # An eighth, mostly.
     return on_host(classes), codes.astype(np.min_scalar_type(len(classes)))
+
+
+def _are_few_numbers(y):
+    if not isinstance(y, np.ndarray) or y.dtype.kind not in "iu" or y.size == 0:
+        return False
+    return int(y.max()) - int(y.min()) < _FEW_NUMBERS
 
 
 def check_grades(y):

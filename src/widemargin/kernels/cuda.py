@@ -16,7 +16,7 @@ THREADS = 256
 # Blocks of a kernel that sums over rows: each leaves one partial sum.
 _BLOCKS = 264
 
-#: steps along a line that are looked at in one pass over the rows
+#: steps along a line that are looked at in one pass over the rows, as in cuda_source.py
 STEPS = 8
 # Partial sums of more bytes are added up before they come to the host.
 _FEW_BYTES = 1 << 15
@@ -29,7 +29,6 @@ TEAMS = {16: 4, 1024: 32}
 
 #: columns of a dense matrix that a block takes
 TILE = 64
-
 
 # Threads of a block of the product with tiles.
 _TILE_THREADS = 1024

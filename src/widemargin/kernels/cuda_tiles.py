@@ -1,12 +1,10 @@
 """The CUDA text of products with tiles of sparse matrices; see data/gpu_tiles.py."""
 
-SOURCE = r"""
-typedef long long integer;
+from widemargin.kernels.cuda_source import PRELUDE
 
-#define FOR_EACH_ROW(i, n)                                                   \
-    for (integer i = (integer)blockIdx.x * blockDim.x + threadIdx.x; i < n;  \
-         i += (integer)gridDim.x * blockDim.x)
-
+SOURCE = (
+    PRELUDE
+    + r"""
 // ---- powers of two, by which columns and then rows are divided ----
 
 // peaks, zero before, = the bits of the columns' max |x|, which are ordered as these are.
@@ -58,6 +56,7 @@ __device__ double raised(float size, bool squares) {
     return squares ? (double)size * size : (double)size;
 }
 
+// unit, zero before, = max |V|
 extern "C" __global__ void tile_unit(const double* V, const float* sizes, bool squares, integer n,
                                      unsigned long long* unit) {
     const integer apart = (integer)gridDim.x * blockDim.x;
@@ -107,15 +106,11 @@ extern "C" __global__ void tile_round(const double* V, const float* sizes, integ
 // ---- the entries of sparse rows, by tiles ----
 
 // What both kernels below do for each entry; pieces are a line's first slot, and how many it has.
-// A warp takes a row; the next one a row of another
-// tile, lest all wait for the same cells.
+// A warp takes a row.
 #define FOR_EACH_ENTRY                                                                   \
     const integer warps = (integer)gridDim.x * (blockDim.x >> 5);                        \
-    const integer tall = (n + n_tiles - 1) / n_tiles;                                    \
-    for (integer j = (integer)blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5);       \
-         j < tall * n_tiles; j += warps) {                                               \
-        const integer i = j % n_tiles * tall + j / n_tiles;                              \
-        if (i >= n) continue;                                                            \
+    for (integer i = (integer)blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5);       \
+         i < n; i += warps)                                                              \
         for (integer e = starts[i] + (threadIdx.x & 31); e < starts[i + 1]; e += 32) {   \
             const int line = transposed ? columns[e] : (int)i;                           \
             const int place = transposed ? (int)i : columns[e];                          \
@@ -131,7 +126,6 @@ extern "C" __global__ void tile_count(const int* columns, const integer* starts,
             atomicAdd(cells + cell, 1);
             atomicAdd(slots + slot, 1);
         }
-    }
 }
 
 // Puts entries, divided by sizes, where their cells begin and further on, in any order.
@@ -145,7 +139,6 @@ extern "C" __global__ void tile_fill(const int* columns, const integer* starts, 
             values[to] = from[e] / of_columns[columns[e]] / of_rows[i];
             codes[to] = (unsigned)(slot / n_blocks) << 16 | (unsigned)(place % width);
         }
-    }
 }
 
 // ---- the product ----
@@ -249,3 +242,4 @@ extern "C" __global__ void __launch_bounds__(1024) tile_product(
     }
 }
 """
+)

@@ -23,7 +23,7 @@ _NEWTON_PAYS = {False: 300.0, True: 30.0}  # by whether the loss is squared
 # With fewer rows for each feature a hinge needs many Newton steps, and a pass over so few rows
 # costs next to nothing: coordinate descent is faster up to this stretch.
 _ROWS_PER_FEATURE, _FEW_ROWS_PAY = 40, 1000.0
-# With not so many it is so where uniform passes do, see `_ADAPTIVE_PAYS`.
+# With fewer than these it is faster where uniform passes do, see `_ADAPTIVE_PAYS`.
 _MORE_ROWS_PER_FEATURE = 1000
 # Below this stretch a squared hinge is nearly a parabola, and Newton's first step nearly the last.
 _NEARLY_A_PARABOLA = 0.005
@@ -95,7 +95,8 @@ def choose(rows, risk: MarginRisk | CrammerSinger) -> str:
     if not hasattr(rows, "arrays"):  # neither here nor there: all that is known are products
         return "newton" if risk.squared else "ocas"
     n_counted = int(np.count_nonzero(risk.cost))
-    if rows.n_features <= min(_FEW_FEATURES, n_counted // _MORE_ROWS_PER_FEATURE):
+    per_feature = _ROWS_PER_FEATURE if risk.squared else _MORE_ROWS_PER_FEATURE
+    if rows.n_features <= min(_FEW_FEATURES, n_counted // per_feature):
         return "newton"  # whatever the stretch is, which takes a pass over the rows
     return pick(facts(rows, risk))
 
