@@ -44,6 +44,7 @@ VARIANTS: dict[str, dict[str, object]] = {
     "steps to the maximum and no farther": {f"{KERNELS}:_OVERSTEP": 1.0},
     "constant feature as large as the rows": {f"{ABSORBED}:_CONSTANT_FEATURE": 1.0},
     "no multiple of a point": {f"{MULTIPLE}:best_multiple": _no_multiple},
+    "free dual variables never solved for together": {f"{COORDINATE}:_LARGEST_FACE": 0.0},
     "rows never less their mean": {f"{COORDINATE}:_COMMON_PART": float("inf")},
     "uniform passes always over blocks of neighbours": {f"{COORDINATE}:_FEW_IN_COMMON": 2.0},
     "uniform passes never over blocks of neighbours": {f"{COORDINATE}:_FEW_IN_COMMON": 0.0},
@@ -56,6 +57,7 @@ CELLS: dict[str, tuple[str, float, str, dict]] = {
     "rcv1, C = 100, acf": ("rcv1", 100.0, "acf", NONE),
     "rcv1, C = 1000, acf, penalised intercept": ("rcv1", 1000.0, "acf", PENALIZED),
     "news20, C = 10, acf, intercept": ("news20_one", 10.0, "acf", FREE),
+    "news20, C = 1000, acf": ("news20_one", 1000.0, "acf", NONE),
     "covtype, C = 0.1, dcd": ("covtype_binary", 0.1, "dcd", NONE),
     "covtype, C = 1, acf, intercept": ("covtype_binary", 1.0, "acf", FREE),
 }

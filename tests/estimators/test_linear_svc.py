@@ -63,7 +63,7 @@ def test_a_free_intercept_agrees_with_svc(name, C):
     assert model.status_ == "converged"
     assert certificate.relative_gap <= 1e-3
     assert certificate.dual <= best * (1 + 1e-7)
-    assert best <= certificate.primal * (1 + 1e-7)
+    assert best <= certificate.primal * (1 + 1e-6)  # LIBSVM's is that far from the optimum
     assert certificate.primal == pytest.approx(
         objective(X, y, model.coef_[0], model.intercept_[0], C, penalized=False)
     )

@@ -44,7 +44,7 @@ def test_history_closes_in_on_the_optimum(schedule, risk, intercept):
     assert all(np.diff(primal) <= 0)
     assert all(np.diff(dual) >= 0)
     assert certify_state(problem, state).relative_gap <= 1e-3
-    assert monitor.history[-1].phases.keys() == {"passes", "checks"}
+    assert monitor.history[-1].phases.keys() - {"faces"} == {"passes", "checks"}
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

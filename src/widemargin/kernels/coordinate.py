@@ -169,9 +169,16 @@ def adaptive_order(preference, credit, least, order):
         highest = max(highest, preference[i])
     scale = max(1.0 / highest, least / total)
     count = 0
+    size = order.shape[0]
     for i in range(preference.shape[0]):
         earned = credit[i] + scale * preference[i]
-        while earned >= 1.0 and count < order.shape[0]:
+        if count < size:
+            # Who comes is hard to foresee, for a processor too: written down, then kept or not.
+            order[count] = i
+            comes = earned >= 1.0
+            count += comes
+            earned -= comes
+        while earned >= 1.0 and count < size:
             order[count] = i
             count += 1
             earned -= 1.0

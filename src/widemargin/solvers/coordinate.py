@@ -18,7 +18,8 @@ schedules decide which rows are visited:
 "acf"  Rows are visited in proportion to preferences that grow while visits pay.
        Glasmachers & Dogan, Algorithms 2 to 4 (AVSF), with one change: a pass is a part of
        their sweep, in which no row comes twice. The relative frequencies are the same,
-       but a second visit to a row finds the others moved on.
+       but a second visit to a row finds the others moved on. Before some checks the dual
+       variables that are free are solved for together, see face.py.
 
 An intercept is found by the method of multipliers, see absorbed.py. With a free one the dual has
 an equality, and on it w.(x_i - mu) + b is the same model for every mu: rows that have a large
@@ -32,12 +33,28 @@ from widemargin.certificate import dual_value, primal_value
 from widemargin.problem import Intercept
 from widemargin.solvers.absorbed import constant_feature, kept
 from widemargin.solvers.descent import Descent, DescentSolver
+from widemargin.solvers.face import Face
 from widemargin.solvers.schedule import SCHEDULES
 
 # The share of features that rows have, below which they are taken to share few of them.
 _FEW_IN_COMMON = 0.05
 # Rows are taken less their mean if its square is more than this share of their mean square.
 _COMMON_PART = 0.1
+
+# Before a check, dual variables that are free may be solved for together (face.py), where their
+# rows are at most this share of all, and where such work is in all no more than this share of that
+# of passes, and enough for a few iterations.
+_LARGEST_FACE = 0.2
+_WORK_ON_FACES = 1.0
+_FEWEST_ITERATIONS = 4
+# They are where the check is then likely to succeed: hinge losses are left with about this share
+# of the gap. These rows' share should be this much of what is allowed; where it falls no faster
+# than so from one look to the next, passes are as fast.
+_LEFT_BY_FACES = 0.1
+_WANTED = 0.5
+_SLOWEST = 0.9
+# And they are where passes crawl: since the last check, more than this share of the gap was left.
+_CRAWLING = 0.5
 
 
 class _Descent(Descent):
@@ -50,6 +67,9 @@ class _Descent(Descent):
         self.n_counted = max(1, counted.size)
         self.schedule = SCHEDULES[schedule](counted, rows.n_rows, seed, _block(rows))
         self.norms = rows.squared_norms()
+        self.worked_on_faces = 0.0  # in passes
+        if self.schedule.faces and not risk.squared:
+            self.relief = _LEFT_BY_FACES
         self.alpha = risk.feasible(state.dual * risk.y) * risk.y
         self.offset = np.zeros(3)  # [b, z, k] of the kernels
         self.mean, self.lean = None, np.empty(0)
@@ -102,6 +122,9 @@ class _Descent(Descent):
         self.offset[0] = kept(self.problem.intercept, self.K) * self._model_offset()
         return visits
 
+    def _pause(self, now):
+        return max(1.0, 0.1 * now) if self.schedule.faces else super()._pause(now)
+
     def _dual_estimate(self):
         w = self._coefficients()
         penalty = 0.5 * float(w @ w)
@@ -118,15 +141,22 @@ class _Descent(Descent):
 
     def _check(self):
         problem = self.problem
+        ahead = None
+        if self.schedule.faces:
+            ahead = self._solve_together()
+            if ahead is None:
+                self.predicted /= self.relief
         with self.monitor.phase("checks"):
-            w = self._coefficients()
+            tracked = self._coefficients()
+            w, offset = (tracked, self._model_offset()) if ahead is None else ahead
             scores = problem.rows.scores(w) if w.any() else np.zeros(problem.rows.n_rows)
-            offset = self._best_offset(scores)
+            if problem.intercept is Intercept.FREE:
+                offset = problem.risk.best_offset(scores)
             primal = primal_value(problem, w, offset, scores)
             if self.w.dtype == np.float32:
-                # (alpha y).(X w), in place of w.w
+                # (alpha y).(X w), in place of the tracked w times w
                 product = float((self.alpha * problem.risk.y) @ scores)
-                if self._is_blurred(float(w @ w), product, primal):
+                if self._is_blurred(float(tracked @ w), product, primal):
                     self.w = self.w.astype(np.float64)
             if problem.intercept is Intercept.FREE:
                 _balance(self.alpha, scores + offset, problem.risk)
@@ -139,13 +169,59 @@ class _Descent(Descent):
                 if self.mean is not None:
                     self.offset[0] += float((w - coef) @ self.mean)
             self._remember(w, offset, scores + offset, primal, self.alpha.copy(), dual)
-            self._resume_from(coef, scores)
         self._report()
+        if self.monitor.status == "running":
+            with self.monitor.phase("checks"):
+                self._resume_from(coef, scores if ahead is None else problem.rows.scores(coef))
+                if self.schedule.faces and self.monitor.iteration == 0.0 and dual > 0.0:
+                    # A warm start tells at once what a multiple of w is worth.
+                    found = self.best_primal - self.best_dual
+                    self.optimism = float(np.clip(found / self.seen_gap.sum(), 0.01, 1.0))
 
-    def _best_offset(self, scores):
-        if self.problem.intercept is Intercept.FREE:
-            return self.problem.risk.best_offset(scores)
-        return self._model_offset()
+    def _solve_together(self):
+        """Move free dual variables to where together they are best, where that is worth it.
+
+        Return the primal point, w and offset, that bounds left out of account would lead to; or
+        None, if nothing was done.
+        """
+        promising = self._is_promising()
+        if not promising and float(self.seen_gap.sum()) < _CRAWLING * self.seen_then:
+            return None
+        risk, rows = self.problem.risk, self.problem.rows
+        upper = np.inf if risk.squared else risk.cost
+        free = np.flatnonzero((self.alpha > 0.0) & (self.alpha < upper) & (self.norms > 0.0))
+        share = free.size / max(1, rows.n_rows)
+        passes = _WORK_ON_FACES * self.monitor.iteration - self.worked_on_faces
+        if not 0.0 < share <= min(_LARGEST_FACE, passes / _FEWEST_ITERATIONS):
+            return None
+        with self.monitor.phase("faces"):
+            return self._move_together(free, passes / share, _SLOWEST if promising else np.inf)
+
+    def _move_together(self, free, most, slowest):
+        """Move the dual variables `free`; return the primal point ahead of them."""
+        risk, rows = self.problem.risk, self.problem.rows
+        face = Face(
+            rows.take(free),
+            type(risk)(risk.y[free], risk.cost[free]),
+            self.alpha[free],
+            self.w,
+            self.offset,
+            self.norms[free],
+            self.lean[free] if self.lean.size else self.lean,
+        )
+        enough = _WANTED * self.monitor.tol * self.likely_primal
+        change, left, n_iter = face.solve(enough, slowest, most, self.monitor.must_stop)
+        self.worked_on_faces += n_iter * free.size / rows.n_rows
+        w, z, _ = face.combine(change)
+        if self.mean is not None:
+            w -= z * self.mean
+        ahead = self._coefficients() + w, self._model_offset() + self.K * z
+        change, w, z, leaning = face.step(change, left)
+        self.alpha[free] += change
+        self.w += w.astype(self.w.dtype)
+        self.offset[0] -= leaning
+        self.offset[1] += z
+        return ahead
 
     def _model_offset(self):
         return float(self.offset[0] + self.K * self.offset[1])

@@ -63,6 +63,9 @@ class Descent(ABC):
     Classes below have a schedule, and `n_counted` rows of positive cost.
     """
 
+    #: what a check leaves of the gap, by what it does first
+    relief = 1.0
+
     def __init__(self, problem, state, monitor):
         self.problem, self.monitor = problem, monitor
         # Each row's share of the gap when last visited: their sum is the gap, a little out of
@@ -70,9 +73,12 @@ class Descent(ABC):
         self.seen_gap = np.array(problem.risk.cost)
         self.best = State(state.coef, state.offset, state.dual)
         self.best_primal, self.best_dual = np.inf, -np.inf
+        self.likely_primal = np.inf
         # What the gap was expected to be, and how far from it the last check was.
         self.predicted = np.inf
         self.optimism = 1.0
+        self.checked_at = 0.0
+        self.seen_then = np.inf  # the gap seen in passing, at the last check
         pull = problem.risk.cost * problem.rows.squared_norms()
         large = float(pull.mean()) > _LARGE_COSTS
         self.patience = _WHERE_COSTS_ARE_LARGE if large else _PASSES_BETWEEN_CHECKS
@@ -106,15 +112,22 @@ class Descent(ABC):
         """Tell, at the price of a sum over rows, whether a check would succeed."""
         now = self.monitor.iteration
         since = now - self.checked_at
+        # Seen just before each row was mended: the gap itself is 0.6 to 1.0 of the sum.
+        self.predicted = self.optimism * self.relief * float(self.seen_gap.sum())
         if since >= max(self.patience, _SHARE_BETWEEN_CHECKS * now):
             return True
-        # Seen just before each row was mended: the gap itself is 0.6 to 1.0 of the sum.
-        self.predicted = self.optimism * float(self.seen_gap.sum())
-        if since < min(1.0, 0.1 * now) or self.predicted > self.monitor.tol * self.likely_primal:
+        if since < self._pause(now) or not self._is_promising():
             return False
         # Likely values may be far too high still, and better ones cost a sum over features.
         self.likely_primal = self._dual_estimate() + self.predicted
+        return self._is_promising()
+
+    def _is_promising(self):
         return self.predicted <= self.monitor.tol * self.likely_primal
+
+    def _pause(self, now):
+        """Return how many passes there should be from one check to the next, at the least."""
+        return min(1.0, 0.1 * now)
 
     def _remember(self, coef, offset, scores, primal, alpha, dual):
         """Keep the better of each: a primal point, of these `scores`, and dual variables."""
@@ -137,6 +150,7 @@ class Descent(ABC):
             self.optimism = float(np.clip(self.optimism * found / self.predicted, 0.01, 20.0))
         self.likely_primal = self.best_primal
         self.checked_at = self.monitor.iteration
+        self.seen_then = float(self.seen_gap.sum())
 
     @property
     def _single_will_do(self):

@@ -34,6 +34,9 @@ class _Schedule:
     seed : int
     """
 
+    #: whether free dual variables are worth solving for together
+    faces: ClassVar[bool] = False
+
     def __init__(self, rows, n_rows, seed):
         self.rows, self.order = rows, rows.copy()
         # xorshift64 must not start at zero.
@@ -171,6 +174,8 @@ class AdaptiveSchedule(Preferred):
 
     Blocks of neighbours are not for it: they cost it several times the visits.
     """
+
+    faces = True
 
     def __init__(self, rows, n_rows, seed, block):
         super().__init__(rows, n_rows, seed)
