@@ -321,9 +321,14 @@ class CostPath:
 
     def scores(self, which: int, index) -> np.ndarray:
         """Return scores by a classifier of the rows that `index` names, (m, 1) or (m, k)."""
+        rows = pick(self.rows, index)
+        if hasattr(rows, "arrays"):
+            # One problem after the other: coefficients of all, side by side, take much memory.
+            scores = [rows.scores(state.coef) + state.offset for state in self.states[which]]
+            return np.column_stack(scores)
         attributes = self.attributes(which)
         coef = beside(attributes["coef_"].T, coef_home(self.rows))
-        return on_host(pick(self.rows, index).scores(coef)) + attributes["intercept_"]
+        return on_host(rows.scores(coef)) + attributes["intercept_"]
 
     def certificate(self, which: int) -> Certificate:
         return Certificate.total(monitor.certificate for monitor in self.monitors[which])
