@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.svm import LinearSVC
 
 from tests.data.on_disk import write
 from tests.exact import optimum
@@ -14,10 +15,17 @@ from widemargin import threads
 from widemargin.certificate import certify_state
 from widemargin.data import as_rows
 from widemargin.data.disk import open_rows
+from widemargin.data.memory import RowsInMemory
 from widemargin.monitor import Interruption, Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Hinge, SquaredHinge
-from widemargin.solvers import lockstep, newton, newton_descent, newton_direction
+from widemargin.solvers import (
+    lockstep,
+    newton,
+    newton_deputies,
+    newton_descent,
+    newton_direction,
+)
 from widemargin.solvers.newton import Newton
 
 RISKS = [Hinge, SquaredHinge]
@@ -403,6 +411,104 @@ def test_few_looks_at_all_rows_are_enough(risk, intercept):
     np.testing.assert_allclose(tight.coef, looked_at_all.coef, rtol=1e-3, atol=1e-3)
 
 
+def few_rows_in_moments():
+    """Count the rows whose squares are summed up."""
+    counts, original = [], RowsInMemory.moments
+
+    def moments(self, index, weight, center):
+        counts.append(index.size)
+        return original(self, index, weight, center)
+
+    return counts, mock.patch.object(RowsInMemory, "moments", moments)
+
+
+@pytest.mark.parametrize("intercept", Intercept)
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("C", [0.1, 100.0])
+def test_deputies_stand_for_all_rows(intercept, sparse, C):
+    n = 24_000
+    X, y = tall(n=n, d=8, sparse=sparse)
+    cost = np.full(n, C)
+    cost[::7] = 0.0
+    problem = Problem(as_rows(X), SquaredHinge(y, cost), intercept)
+    counts, counting = few_rows_in_moments()
+    with settling(), counting:
+        state, monitor = solve(problem, 1e-9)
+    assert monitor.status == "converged"
+    assert_certified(problem, state, monitor)
+    assert max(counts) < n / 8
+    assert np.all(state.dual[::7] == 0.0)
+    # scikit-learn's primal Newton method knows nothing of samples, and of no free intercept.
+    if intercept is not Intercept.FREE:
+        fit_intercept = intercept is Intercept.PENALIZED
+        peer = LinearSVC(C=C, dual=False, tol=1e-10, fit_intercept=fit_intercept)
+        peer.fit(X[cost > 0.0].astype(np.float64), y[cost > 0.0])
+        np.testing.assert_allclose(state.coef, peer.coef_[0], atol=1e-4 * np.abs(state.coef).max())
+
+
+@pytest.mark.parametrize("some", [False, True])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_of_rare_features_stand_for_themselves(sparse, some):
+    rng = np.random.default_rng(0)
+    n = 40_000
+    X = np.hstack([rng.standard_normal((n, 6)), rng.random((n, 2)) < [0.2, 0.001]])
+    z = rng.standard_normal(n)
+    counted = np.flatnonzero(rng.random(n) < 0.8) if some else np.arange(n)
+    z, cost, rare = z[counted], np.full(counted.size, 2.0), X[counted, 7] > 0.0
+    rows = as_rows(sp.csr_matrix(X) if sparse else X)
+    at = counted if some else None
+    index, factor = newton_deputies.draw(rows, at, cost, 0.5, z)
+    assert np.all(np.isin(np.flatnonzero(rare), index))
+    assert np.all(factor[rare[index]] == 1.0)
+    assert factor.sum() == pytest.approx(counted.size, rel=0.05)
+    # The point of it: the Hessian is about that of all rows, along each direction.
+    curved = 4.0 * (z > 0.0)[:, None] * X[counted]
+    whole = np.eye(8) + X[counted].T @ curved
+    part = np.eye(8) + X[counted][index].T @ (factor[:, None] * curved[index])
+    ratios = np.linalg.eigvals(np.linalg.solve(whole, part)).real
+    assert ratios.min() > 0.75
+    assert ratios.max() < 1.3
+
+
+def test_where_no_features_are_rare_all_deputies_stand_for_as_many():
+    X, y = tall(n=20_000, d=8)
+    ones = np.ones(y.size)
+    _, factor = newton_deputies.draw(as_rows(X), None, ones, 0.5, ones)
+    assert np.unique(factor).size == 1
+    assert factor.sum() == pytest.approx(y.size, rel=0.1)
+
+
+@pytest.mark.parametrize("intercept", Intercept)
+def test_deputies_that_know_little_are_dismissed(intercept, monkeypatch):
+    """Who stand for some features ten times as strongly as they should, and for others not."""
+    problem = tall_problem(C=100.0, risk=SquaredHinge, intercept=intercept, n=20_000, d=8)
+    index = np.arange(40)
+    monkeypatch.setattr(newton_deputies, "draw", lambda *_: (index, np.full(40, 50.0)))
+    with settling():
+        state, monitor = solve(problem, 1e-6)
+    assert monitor.status == "converged"
+    assert_certified(problem, state, monitor)
+
+
+def test_iterations_that_bring_next_to_nothing_are_not_progress():
+    """Hypothesis found these rows: for thousands of iterations the gap fell by 1e-5 of itself."""
+    X = np.array(
+        [
+            [-0.15588301, -0.03488678, -0.04887737, 0.04859479],
+            [-0.22974202, 0.05382419, 0.15089045, -0.0515305],
+            [0.06967198, 0.09523833, -0.18617459, -0.11571486],
+            [-0.0896702, -0.01271069, -0.01563921, -0.03993428],
+            [0.02717096, 0.05210027, 0.03202541, 0.10441073],
+            [0.26567614, -0.22346525, -0.00444396, -0.12491637],
+        ]
+    )
+    risk = Hinge(np.array([1, -1, -1, -1, -1, -1]), np.array([0.01, 0.01, 2.0, 1.0, 3.0, 3.0]))
+    with settling():
+        _, monitor = solve(Problem(as_rows(X), risk, Intercept.FREE), 1e-8)
+    assert monitor.status == "converged"
+    assert monitor.iteration < 100
+
+
 def test_the_ground_is_the_penalty_and_the_losses_of_settled_rows():
     rng = np.random.default_rng(0)
     X, y, center = rng.standard_normal((50, 4)), rng.choice([-1.0, 1.0], 50), np.arange(4.0)
@@ -443,13 +549,14 @@ def test_a_visit_is_scores_and_their_answer_combined(sparse, delta, cap, n_threa
     places = np.arange(y.size) if index is None else index
     y, cost, w = y[places].astype(np.int8), rng.random(places.size), rng.standard_normal(11)
     with threads.lent(n_threads):
-        z, A, combined, *sums = newton_descent.visit(rows, index, y, cost, w, 0.2, delta, cap)
+        z, found = np.empty(y.size), np.empty(y.size)
+        combined, *sums = newton_descent.visit(rows, index, y, cost, w, 0.2, delta, cap, z, found)
     X = X.toarray() if sparse else X
     expected = 1.0 - y * (X[places].astype(np.float64) @ w + 0.2)
     alpha = cost * np.clip(expected / delta, 0.0, cap)
     losses = cost * np.maximum(expected, 0.0) ** (2 if cap > 1.0 else 1)
     np.testing.assert_allclose(z, expected, atol=1e-12)
-    np.testing.assert_allclose(A, alpha * y, atol=1e-12)
+    np.testing.assert_allclose(found, alpha, atol=1e-12)
     np.testing.assert_allclose(combined, X[places].T.astype(np.float64) @ (alpha * y), atol=1e-8)
     positive = y > 0
     totals = [

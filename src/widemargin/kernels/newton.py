@@ -7,11 +7,13 @@ One text serves both losses. With z = 1 - y s, a row's smooth loss has the slope
 so that it is c z^2 / (2 delta) from 0 to cap delta, and goes on as a straight line from there.
 """
 
+import numpy as np
+
 from widemargin.kernels.jit import kernel
-from widemargin.kernels.rows import four_adds, four_dots, row_add, row_dot
+from widemargin.kernels.rows import add_rows, row_dot, scores
 
 # Rows that stay in the innermost cache from their scores to their sum.
-VISITED_AT_ONCE = 64
+VISITED_AT_ONCE = 32
 
 
 @kernel
@@ -67,37 +69,36 @@ def dual_point(z, y, cost, delta, cap, A):
 
 
 @kernel
-def visit(rows, index, y, cost, w, offset, delta, cap, begin, end, z, A, out):
+def visit(rows, index, y, cost, w, offset, delta, cap, begin, end, z, alpha, out):
     """As `dual_point`, for begin <= j < end, but z, too, is computed, and X^T A is added to out.
 
-    y, cost, z and A are (m,), of the rows `index`, (m,); or (n,), of all rows, if that is empty.
+    y, cost, z and alpha are (m,), of the rows `index`, (m,); None is all of them. z and alpha
+    receive slacks and dual variables.
     """
     above, below, loss_above, loss_below, aligned = 0.0, 0.0, 0.0, 0.0, 0.0
-    all_rows = index.shape[0] == 0
+    A, pulls = np.empty(VISITED_AT_ONCE), np.empty(VISITED_AT_ONCE)
+    at = np.empty(VISITED_AT_ONCE, np.uint64)
     for low in range(begin, end, VISITED_AT_ONCE):
         high = min(low + VISITED_AT_ONCE, end)
-        fours = low + (high - low) // 4 * 4
-        for j in range(low, fours, 4):
-            at = (j, j + 1, j + 2, j + 3)
-            if not all_rows:
-                at = (index[j], index[j + 1], index[j + 2], index[j + 3])
-            z[j], z[j + 1], z[j + 2], z[j + 3] = four_dots(rows, at, w)
-        for j in range(fours, high):
-            z[j] = row_dot(rows, j if all_rows else index[j], w)
-        for j in range(low, high):
-            z[j] = 1.0 - y[j] * (z[j] + offset)
-        part = slice(low, high)
-        sums = dual_point(z[part], y[part], cost[part], delta, cap, A[part])
+        slack, signs, duals = z[low:high], y[low:high], alpha[low:high]
+        if index is None:
+            scores(rows, w, low, high, z)
+        else:
+            for j in range(high - low):
+                slack[j] = row_dot(rows, index[low + j], w)
+        for j in range(high - low):
+            slack[j] = 1.0 - signs[j] * (slack[j] + offset)
+        sums = dual_point(slack, signs, cost[low:high], delta, cap, A)
         above += sums[0]
         below += sums[1]
         loss_above += sums[2]
         loss_below += sums[3]
         aligned += sums[4]
-        for j in range(low, fours, 4):
-            at = (j, j + 1, j + 2, j + 3)
-            if not all_rows:
-                at = (index[j], index[j + 1], index[j + 2], index[j + 3])
-            four_adds(rows, at, (A[j], A[j + 1], A[j + 2], A[j + 3]), out)
-        for j in range(fours, high):
-            row_add(rows, j if all_rows else index[j], A[j], out)
+        count = 0
+        for j in range(high - low):
+            duals[j] = A[j] * signs[j]
+            at[count] = low + j if index is None else index[low + j]
+            pulls[count] = A[j]
+            count += 1 if A[j] != 0.0 else 0
+        add_rows(rows, at[:count], pulls[:count], out)
     return above, below, loss_above, loss_below, aligned

@@ -25,6 +25,8 @@ _OPTIONS: Any = {"fastmath": set(REORDERING_MATH), "error_model": "numpy"}
 _IN_ORDER = frozenset({"contract"})
 _OPTIONS_IN_ORDER: Any = {"fastmath": set(_IN_ORDER), "error_model": "numpy"}
 _CACHE_LINE = 64  # bytes
+# Of so many rows, all are added up if one of so many has to be.
+_AT_ONCE, _READ_ON = 64, 8
 
 
 def row_dot(rows, i, w):
@@ -34,16 +36,6 @@ def row_dot(rows, i, w):
 
 def row_add(rows, i, step, w):
     """Add step * x_i to w in place."""
-    raise NotImplementedError("only inside compiled kernels")
-
-
-def four_dots(rows, at, w):
-    """Return the products with w of the rows at four places: dense, they share loads of w."""
-    raise NotImplementedError("only inside compiled kernels")
-
-
-def four_adds(rows, at, steps, w):
-    """Add four multiples of rows at four places to w: dense, they share loads and stores of w."""
     raise NotImplementedError("only inside compiled kernels")
 
 
@@ -144,51 +136,6 @@ def _row_add_csr(rows, i, step, w):
     return csr
 
 
-@overload(four_dots, jit_options=_OPTIONS)
-def _four_dots(rows, at, w):
-    if len(rows) != 1:
-        return lambda rows, at, w: (
-            row_dot(rows, at[0], w),
-            row_dot(rows, at[1], w),
-            row_dot(rows, at[2], w),
-            row_dot(rows, at[3], w),
-        )
-
-    def dense(rows, at, w):
-        x, y, u, v = rows[0][at[0]], rows[0][at[1]], rows[0][at[2]], rows[0][at[3]]
-        zero = w.dtype.type(0)
-        a, b, c, d = zero, zero, zero, zero
-        for k in range(w.shape[0]):
-            a += x[k] * w[k]
-            b += y[k] * w[k]
-            c += u[k] * w[k]
-            d += v[k] * w[k]
-        return a, b, c, d
-
-    return dense
-
-
-@overload(four_adds, jit_options=_OPTIONS)
-def _four_adds(rows, at, steps, w):
-    if len(rows) != 1:
-
-        def csr(rows, at, steps, w):
-            for j in range(4):
-                if steps[j] != 0.0:
-                    row_add(rows, at[j], steps[j], w)
-
-        return csr
-
-    def dense(rows, at, steps, w):
-        a, b, c, d = steps
-        if (a != 0.0) | (b != 0.0) | (c != 0.0) | (d != 0.0):
-            x, y, u, v = rows[0][at[0]], rows[0][at[1]], rows[0][at[2]], rows[0][at[3]]
-            for k in range(w.shape[0]):
-                w[k] += (a * x[k] + b * y[k]) + (c * u[k] + d * v[k])
-
-    return dense
-
-
 @overload(row_prefetch, jit_options=_OPTIONS)
 def _row_prefetch(rows, i):
     per_line = _CACHE_LINE // (rows[0].dtype.bitwidth // 8)
@@ -265,11 +212,51 @@ def _combine_csr(values, indices, indptr, g, begin, end, out):
 def combine(rows, g, begin, end, out):
     """out += sum of g[i] x_i over begin <= i < end."""
     if len(rows) == 1:
-        for i in range(begin, end):
-            if g[i] != 0.0:
-                row_add(rows, i, g[i], out)
+        for low in range(begin, end, _AT_ONCE):
+            high = min(low + _AT_ONCE, end)
+            count = 0
+            for i in range(low, high):
+                count += 1 if g[i] != 0.0 else 0
+            # To read on is faster than to leave out some: the memory system follows a stream.
+            every = _READ_ON * count > high - low
+            for i in range(low, high):
+                if every or g[i] != 0.0:
+                    row_add(rows, i, g[i], out)
     else:
         _combine_csr(rows[0], rows[1], rows[2], g, begin, end, out)
+
+
+@kernel(fastmath=_IN_ORDER)
+def _add_rows_csr(values, indices, indptr, at, g, out):
+    """As `add_rows`, two entries at a time."""
+    one, two = np.uint64(1), np.uint64(2)
+    for j in range(g.shape[0]):
+        factor = g[j]
+        k, stop = np.uint64(indptr[at[j]]), np.uint64(indptr[at[j] + one])
+        while k + one < stop:
+            first, second = factor * values[k], factor * values[k + one]
+            out[indices[k]] += first
+            out[indices[k + one]] += second
+            k += two
+        if k < stop:
+            out[indices[k]] += factor * values[k]
+
+
+@kernel
+def add_rows(rows, at, g, out):
+    """out += sum of g[j] x_i, i = at[j], unsigned; of dense rows four share loads and stores."""
+    if len(rows) == 1:
+        values = rows[0]
+        fours = g.shape[0] // 4 * 4
+        for j in range(0, fours, 4):
+            a, b, c, d = g[j], g[j + 1], g[j + 2], g[j + 3]
+            x, y, u, v = values[at[j]], values[at[j + 1]], values[at[j + 2]], values[at[j + 3]]
+            for k in range(out.shape[0]):
+                out[k] += (a * x[k] + b * y[k]) + (c * u[k] + d * v[k])
+        for j in range(fours, g.shape[0]):
+            row_add(rows, at[j], g[j], out)
+    else:
+        _add_rows_csr(rows[0], rows[1], rows[2], at, g, out)
 
 
 @kernel

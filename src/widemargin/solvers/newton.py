@@ -30,7 +30,8 @@ Each iteration
 
 A cold start on many rows solves a random sample of them first. From there on, most rows stay on
 one piece of their loss, and the problem is solved for the others, with a look at all rows now and
-then (newton_descent.py; newton_steps.py has the iterations, newton_direction.py the directions).
+then; or, where losses are squared, for some rows that stand for all (newton_descent.py and
+newton_deputies.py; newton_steps.py has the iterations, newton_direction.py the directions).
 
 When delta shrinks, the direction is that of the new problem with the rows that were curved in the
 old one: what changes is z, in proportion to delta, more than which rows are between the bounds.
@@ -52,7 +53,7 @@ from widemargin.solvers import lockstep
 from widemargin.solvers.coordinate import CoordinateDescent
 from widemargin.solvers.cutting_plane import CuttingPlanes
 from widemargin.solvers.lockstep import Asking
-from widemargin.solvers.newton_descent import MANY_ENTRIES, Descent, is_rare
+from widemargin.solvers.newton_descent import MANY_ENTRIES, Descent, can_delegate, is_rare
 
 # Problems solved side by side at most; and bytes that they may need, some 64 for every row, on the
 # host and on a GPU.
@@ -93,7 +94,7 @@ class Newton:
 
 
 def _side_by_side(problems, states, monitors):
-    sample = None if all(map(_is_warm, states)) else _Sample.of(problems[0].rows)
+    sample = None if all(map(_is_warm, states)) else _Sample.of(problems[0])
     return lockstep.run(
         [_solve(*of_one, sample) for of_one in zip(problems, states, monitors)], monitors
     )
@@ -116,8 +117,9 @@ class _Sample:
     share: float
 
     @classmethod
-    def of(cls, rows):
+    def of(cls, problem):
         """Return a sample of rows in memory, or None where it would not pay."""
+        rows = problem.rows
         size = rows.n_rows // _SAMPLE_SHARE
         least = _SAMPLE_ROWS if home(rows) is None else _SAMPLE_ROWS_ON_GPU
         enough = max(least, _SAMPLE_ROWS_PER_FEATURE * rows.n_features)
@@ -126,8 +128,10 @@ class _Sample:
         index = np.random.default_rng(0).choice(rows.n_rows, size, replace=False)
         index.sort()
         factor = rows.n_rows / size
+        few = rows.n_rows * rows.n_features < MANY_ENTRIES
+        delegates = problem.risk.squared and can_delegate(rows)  # who will see to rare rows
         # In this order: to ask for spreads is to have them made.
-        if rows.n_rows * rows.n_features >= MANY_ENTRIES and hasattr(rows, "spreads"):
+        if not few and not delegates and hasattr(rows, "spreads"):
             # Of few rows a sample has fewer, or none.
             rare = is_rare(rows)
             drawn = np.zeros(rows.n_rows, dtype=bool)

@@ -3,29 +3,30 @@
 Where rows are many, most of them stay on one piece of their loss from one point to the next, and
 are settled: their losses are a quadratic function of (w, b), known from sums over them at one
 point. So the problem is solved for the others, those in doubt, until little is left of its gap;
-then there is one look at all rows, which is a proof if they have stayed where they were.
+then there is one look at all rows, which is a proof if they have stayed where they were. Squared
+losses are curved for half of all rows, whose Hessian costs more than many looks: there, some rows
+stand for all (newton_deputies.py).
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from widemargin import threads
 from widemargin.arrays import beside
 from widemargin.certificate import Certificate, primal_value
 from widemargin.data.rows import home
-from widemargin.kernels import newton as kernels
 from widemargin.problem import Intercept, State
+from widemargin.solvers import newton_deputies
 from widemargin.solvers.lockstep import Asking, Product
 from widemargin.solvers.newton_direction import CHOLESKY_FEATURES, Ground, Settled, Slope
-from widemargin.solvers.newton_steps import SHARE_OF_GAP, SHORT_STEP, NewtonSteps
+from widemargin.solvers.newton_steps import SHARE_OF_GAP, SHORT_STEP, NewtonSteps, visit
 
 # With a start that is not zero, rounding off may begin with this share of its gap, and of the
 # objective, at most: a larger delta would lead away from it.
 _WARM_SHARE, _WARM_ROUNDING = 0.02, 0.01
 # An iteration brings something if the gap falls by this share; so many that do not are enough.
 # After fewer of them, iterations are over all rows.
-_PROGRESS, _PATIENCE, _PATIENCE_WITH_PARTS = 1e-6, 30, 2
+_PROGRESS, _PATIENCE, _PATIENCE_WITH_PARTS = 1e-4, 30, 2
 
 # Rows in doubt are those nearest to another piece of their loss, beside how far their scores may
 # move: this share of all, or this one once there is a useful bound; but not more than the third.
@@ -33,6 +34,9 @@ _IN_DOUBT, _LITTLE_IN_DOUBT, _MOST_IN_DOUBT = 0.125, 0.03, 0.4
 # What is left of the gap after they were looked at alone, as a share of the gap allowed, and of
 # the gap before: a delta that is far too small for where we are makes every step a short one.
 _LEFT_BY_PART, _LEFT_OF_GAP = 0.5, 1e-3
+# And after deputies were, as a share of the gap before: if they were all rows, and as it is. They
+# are dismissed if it is more.
+_LEFT_BY_DEPUTIES, _LEFT_BY_GOOD_DEPUTIES = 1e-3, 0.25
 # Below so many rows times features, a look at all of them costs no more.
 MANY_ENTRIES = 1 << 22
 # So often rows that were thought settled join those in doubt, before a short step will do.
@@ -50,10 +54,29 @@ def is_rare(rows):
     return rows.spreads > _RARE * np.sqrt(rows.n_features / rows.n_rows)
 
 
-class _Point(NamedTuple):
-    """What is known of a point: its dual variables, X^T A, its values, and what rounding costs."""
+def can_delegate(rows):
+    """Return whether some rows can stand for all, where losses are squared."""
+    n, d = rows.n_rows, rows.n_features
+    return MANY_ENTRIES <= n * d <= CHOLESKY_FEATURES * n and newton_deputies.are_enough(rows)
 
-    A: np.ndarray
+
+class _Point(NamedTuple):
+    """What is known of a point.
+
+    Attributes
+    ----------
+    alpha : ndarray of shape (n,)
+        Its dual variables, none of them negative.
+    total : float
+        The sum of A = alpha y.
+    combined : ndarray of shape (d,)
+        X^T A.
+    primal, dual, rounding : float
+        Its values, and what rounding off costs.
+    """
+
+    alpha: np.ndarray
+    total: float
     combined: np.ndarray
     primal: float
     dual: float
@@ -111,6 +134,9 @@ class Descent(NewtonSteps):
         self.best_primal, self.best_dual = np.inf, -np.inf if np.any(start.dual) else 0.0
         self.least_gap, self.fruitless = np.inf, 0
         self.best_is_exact = False  # whether its value comes from scores as the rows gave them
+        self.delegates = risk.squared and share == 1.0 and can_delegate(rows)
+        self.deputies: newton_deputies.Deputies | None = None
+        self.spare: list[np.ndarray] = []  # vectors (n,) to be written anew: fresh pages cost time
 
     def run(self, tol) -> Asking:
         """Iterate until the relative gap is `tol`, or the monitor says stop."""
@@ -141,12 +167,60 @@ class Descent(NewtonSteps):
             allowed = tol * self.best_primal
             self.near = self.near or self.decrement <= _NEAR * point.primal
             there = None
-            if self.near and self.fruitless < _PATIENCE_WITH_PARTS:
+            if self.near and self.delegates:
+                there = yield from self._delegate(point, allowed)
+            elif self.near and self.fruitless < _PATIENCE_WITH_PARTS:
                 there = yield from self._settle(point, allowed)
             if there is None:
-                yield from self.step(point.A, gradient, point.rounding, slanting, allowed)
+                yield from self.step(point.alpha, gradient, point.rounding, slanting, allowed)
                 there = yield from self._look()
             point = there
+
+    # --- deputies ---------------------------------------------------------------------------
+
+    def _delegate(self, point, allowed) -> Asking:
+        """Go to where the losses of deputies are best; return what is known there.
+
+        Or None if that led nowhere.
+        """
+        coef, offset, z = self.coef, self.offset, self.z
+        if self.deputies is None:
+            self.deputies = self._appoint()
+        steps = self.deputies.steps
+        combined = yield from self.deputies.begin(coef, offset, z, point)
+        gap = point.primal - point.dual
+        yield from steps.approach(max(_LEFT_BY_PART * allowed, _LEFT_BY_DEPUTIES * gap), combined)
+        if self.monitor.must_stop():
+            return None
+        self.coef, self.offset = steps.coef, steps.offset
+        self._leave(point, z)
+        there = yield from self._visit()
+        self.monitor.iteration += self.share
+        self.delegates = there.primal - there.dual < _LEFT_BY_GOOD_DEPUTIES * gap
+        if self._is_better(there, point, allowed):
+            return there
+        ahead, shift, beyond = self.coef - coef, self.offset - offset, self.z
+        self.coef, self.offset = coef, offset
+        yield from self.find_slack()
+        with self.monitor.phase("line search"):
+            rate = beyond - self.z
+            step = self.search(rate, ahead, shift)
+            if step == 0.0:
+                return None
+            self.move(step, rate, ahead, shift)
+        there = yield from self._look()
+        return there
+
+    def _appoint(self):
+        """Return deputies, chosen by what is known of the current point."""
+        index, factor = newton_deputies.draw(
+            self.rows, self.counted, self.cost, self.delta, self.z
+        )
+        ground = Ground(self.ground.stiffness, self.ground.center)
+        start = self.coef, self.offset, self.z
+        cost = factor * self.cost[index]
+        steps = self._steps_over(self._take(index), index, cost, ground, start)
+        return newton_deputies.Deputies(index, factor, steps)
 
     # --- rows in doubt ----------------------------------------------------------------------
 
@@ -161,19 +235,21 @@ class Descent(NewtonSteps):
         coef, offset, z = start = self.coef, self.offset, self.z
         delta = self.delta
         for _ in range(_SECOND_THOUGHTS):
-            part = yield from self._part(in_doubt, point, start)
-            if part is None:
+            begun = yield from self._part(in_doubt, point, start)
+            if begun is None:
                 return None
+            part, combined = begun
             gap = self.best_primal - self.best_dual
-            yield from part.approach(max(_LEFT_BY_PART * allowed, _LEFT_OF_GAP * gap))
+            left = max(_LEFT_BY_PART * allowed, _LEFT_OF_GAP * gap)
+            yield from part.approach(left, combined if start[2] is z else None)
             if self.monitor.must_stop():
                 return None
             self.coef, self.offset, self.delta = part.coef, part.offset, part.delta
             there = yield from self._visit()
             self.monitor.iteration += self.share
-            bound = max(there.dual, self.best_dual)
-            if there.primal < point.primal or there.primal - bound <= allowed:
+            if self._is_better(there, point, allowed):
                 self.is_bounded = self.is_bounded or there.dual > 0.0
+                self._leave(point, z)
                 return there
             with self.monitor.phase("line search"):
                 # Rows that were thought settled were not.
@@ -221,15 +297,14 @@ class Descent(NewtonSteps):
         return in_doubt if np.count_nonzero(in_doubt) <= _MOST_IN_DOUBT * n else None
 
     def _part(self, in_doubt, point, start) -> Asking:
-        """Return the steps over rows in doubt, the others settled; None to stop at once.
+        """Return the steps over rows in doubt, the others settled, and X^T A of the former.
 
-        From `start`: coef, offset, and slacks of all rows.
+        From `start`: coef, offset, and slacks of all rows. None to stop at once.
         """
         index = np.flatnonzero(in_doubt)
-        at = index if self.counted is None else self.counted[index]
-        rows, A = self.rows.take(at), point.A[index]
+        rows, A = self._take(index), self.y[index] * point.alpha[index]
         combined = yield Product(rows, "combine", A)
-        pull = Slope(point.combined - combined, float(point.A.sum()) - float(A.sum()))
+        pull = Slope(point.combined - combined, point.total - float(A.sum()))
         d = rows.n_features
         second, first, total = np.zeros((d, d)), np.zeros(d), 0.0
         if self.squared:
@@ -242,14 +317,25 @@ class Descent(NewtonSteps):
                     second, first = np.tril(sums[0]) + np.tril(sums[0], -1).T, sums[1]
                     total = float(self.cost[curved].sum()) / self.delta
         settled = Settled(self.coef, self.offset, pull, second, first, total)
+        ground = Ground(self.ground.stiffness, self.ground.center, settled)
+        return self._steps_over(rows, index, self.cost[index], ground, start), combined
+
+    # --- some of the rows -------------------------------------------------------------------
+
+    def _take(self, index):
+        """Return some of the rows that count."""
+        return self.rows.take(index if self.counted is None else self.counted[index])
+
+    def _steps_over(self, rows, index, cost, ground, start):
+        """Return Newton's steps over some rows, from `start`: coef, offset, slacks of all rows."""
         coef, offset, z = start
         return NewtonSteps(
             rows,
             self.y[index],
-            self.cost[index],
+            cost,
             None,
             self.intercept,
-            Ground(self.ground.stiffness, self.ground.center, settled),
+            ground,
             coef,
             offset,
             z[index],
@@ -258,6 +344,17 @@ class Descent(NewtonSteps):
             self.monitor,
             self.share * index.size / z.size,
         )
+
+    def _is_better(self, there, point, allowed):
+        """Return whether steps over some of the rows have led to a better point."""
+        bound = max(there.dual, self.best_dual)
+        return there.primal < point.primal or there.primal - bound <= allowed
+
+    def _leave(self, point, z):
+        """Have the vectors of a point and its slacks written anew, where nobody needs them."""
+        self.spare = [z] if self.best.dual is point.alpha else [z, point.alpha]
+
+    # --- a start ----------------------------------------------------------------------------
 
     def take_stock(self, tol) -> Asking:
         """Certify the start, and choose delta by its gap; return whether to stop."""
@@ -299,7 +396,10 @@ class Descent(NewtonSteps):
             point = yield from self._look()
             return point
         with self.monitor.phase("visit"):
-            self.z, A, combined, *sums = visit(
+            z, alpha = (
+                self.spare.pop() if self.spare else np.empty(self.y.size) for _ in range(2)
+            )
+            combined, *sums = visit(
                 self.rows,
                 self.counted,
                 self.y,
@@ -308,23 +408,31 @@ class Descent(NewtonSteps):
                 self.offset,
                 self.delta,
                 self.cap,
+                z,
+                alpha,
             )
-        primal, height, rounding = self._values(A, *map(float, sums))
-        return _Point(A, combined, primal, height - 0.5 * float(combined @ combined), rounding)
+            self.z = z
+        return self._point(alpha, combined, *self._values(None, *map(float, sums)))
 
     def _look(self) -> Asking:
         """Return what is known of the current point, where slacks are known."""
         A, *sums = self.dual_point()
-        primal, height, rounding = self._values(A, *sums)
+        values = self._values(A, *sums)
         combined = yield from self.combine(A)
-        return _Point(A, combined, primal, height - 0.5 * float(combined @ combined), rounding)
+        A *= self.y
+        return self._point(A, combined, *values)
+
+    def _point(self, alpha, combined, primal, height, total, rounding):
+        dual = height - 0.5 * float(combined @ combined)
+        return _Point(alpha, total, combined, primal, dual, rounding)
 
     def _values(self, A, above, below, loss_above, loss_below, aligned):
-        """Return the primal value, the dual value less the penalty of X^T A, and what rounding
-        off costs, from the sums of `dual_point`; A is balanced where it has to be."""
+        """Return the primal value, the dual value less the penalty of X^T A, the sum of A, and
+        what rounding off costs, from the sums of `dual_point`; A is balanced where it has to be.
+        """
         primal = 0.5 * float(self.coef @ self.coef) + loss_above + loss_below
+        rounding = self.rounding(above, below, loss_above, loss_below, aligned)
         penalty = 0.0
-        scale_above = scale_below = 1.0
         if self.intercept is Intercept.PENALIZED:
             primal += 0.5 * self.offset**2
             penalty = 0.5 * (above - below) ** 2
@@ -334,10 +442,12 @@ class Descent(NewtonSteps):
             scale_above = least / above if above > 0.0 else 1.0
             scale_below = least / below if below > 0.0 else 1.0
             A *= np.where(A > 0.0, scale_above, scale_below)
-        height = scale_above * above + scale_below * below - penalty
+            above, below = scale_above * above, scale_below * below
+            loss_above, loss_below = scale_above**2 * loss_above, scale_below**2 * loss_below
+        height = above + below - penalty
         if self.squared:  # alpha^2 / (4 c) is the loss itself
-            height -= scale_above**2 * loss_above + scale_below**2 * loss_below
-        return primal, height, self.rounding(above, below, loss_above, loss_below, aligned)
+            height -= loss_above + loss_below
+        return primal, height, above - below, rounding
 
     def _remember(self, point):
         if point.primal < self.best_primal:
@@ -345,7 +455,7 @@ class Descent(NewtonSteps):
             self.best.coef, self.best.offset = self.coef, self.offset
         if point.dual > self.best_dual:
             self.best_dual = point.dual
-            self.best.dual = self.problem.risk.unsigned(self.directions.everywhere(point.A))
+            self.best.dual = self.directions.everywhere(point.alpha)
 
     def _look_for_progress(self):
         gap = self.best_primal - self.best_dual
@@ -384,25 +494,3 @@ class Descent(NewtonSteps):
         n = self.y.size
         center = yield from self.combine(np.full_like(self.cost, 1.0 / max(1, n)))
         self.ground.center = beside(center, self.cost)
-
-
-def visit(rows, index, y, cost, coef, offset, delta, cap):
-    """Return z, A and X^T A at a point, and sums over rows in memory, by one pass over them.
-
-    y, cost, z and A are (m,), of the rows `index`, (m,); None is all of them. For the sums see
-    `dual_point` in kernels/newton.py.
-    """
-    z, A = np.empty(y.size), np.empty(y.size)
-    index = np.empty(0, dtype=np.intp) if index is None else index
-
-    def share(begin, end):
-        combined, sums = np.zeros(coef.size), np.zeros(5)
-        for low, high in rows.ranges(begin, end):
-            sums += kernels.visit(
-                rows.arrays, index, y, cost, coef, offset, delta, cap, low, high, z, A, combined
-            )
-        return combined, sums
-
-    shares = threads.run(share, threads.shares(y.size, rows.n_entries))
-    combined, sums = (sum(parts[1:], start=parts[0]) for parts in zip(*shares))
-    return z, A, combined, *sums

@@ -6,8 +6,9 @@ on one piece of their losses, they are a quadratic function of (w, b) beside the
 
 import numpy as np
 
-from widemargin import passes
+from widemargin import passes, threads
 from widemargin.data.rows import Rows
+from widemargin.kernels import newton as kernels
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept
 from widemargin.solvers.lockstep import Asking, Product
@@ -81,29 +82,36 @@ class NewtonSteps:
     def squared(self):
         return self.cap > 1.0
 
-    def approach(self, allowed) -> Asking:
-        """Take steps until what makes the gap, rounding off and a slope, is below `allowed`."""
-        self.move_offset()
+    def approach(self, allowed, combined) -> Asking:
+        """Take steps until what makes the gap, rounding off and a slope, is below `allowed`.
+
+        `combined` is X^T A at the beginning, (d,); None where it is not known.
+        """
+        if self.intercept is not Intercept.NONE:
+            self.move_offset()
+            combined = None
         for _ in range(_STEPS):
             if self.monitor.must_stop():
                 return
             A, *sums = self.dual_point()
-            combined = yield from self.combine(A)
+            if combined is None:
+                combined = yield from self.combine(A)
             gradient = self.ground.slope(self.coef, self.offset).coef - combined
             rounding, slanting = self.rounding(*sums), 0.5 * float(gradient @ gradient)
             if rounding + slanting <= allowed:
                 return
-            moved = yield from self.step(A, gradient, rounding, slanting, allowed)
+            moved = yield from self.step(A * self.y, gradient, rounding, slanting, allowed)
             if not moved:
                 return
+            combined = None
 
-    def step(self, A, gradient, rounding, slanting, allowed) -> Asking:
+    def step(self, alpha, gradient, rounding, slanting, allowed) -> Asking:
         """Take one Newton step; return whether there was one to take.
 
         Parameters
         ----------
-        A : ndarray of shape (n,)
-            The dual variables of the current point.
+        alpha : ndarray of shape (n,)
+            The dual variables of the current point, none of them negative.
         gradient : ndarray of shape (d,)
         rounding, slanting : float
             Their parts of the gap.
@@ -117,7 +125,7 @@ class NewtonSteps:
             curved = self._curvature(self.around if shrink == 1.0 else None)
         slope = Slope(gradient, 0.0)
         if shrink < 1.0:
-            slope = yield from self._shrink(shrink, curved, A)
+            slope = yield from self._shrink(shrink, curved, alpha)
         way = yield from self.directions.find(slope, curved, self.delta, allowed)
         if way is None or self.monitor.must_stop():
             return False
@@ -163,7 +171,7 @@ class NewtonSteps:
         self.z = 1.0 - self.y * (scores + self.offset)
         self.is_exact = True
 
-    def _shrink(self, factor, curved, A) -> Asking:
+    def _shrink(self, factor, curved, alpha) -> Asking:
         """Shrink delta; return the slope as it would be if the same rows stayed curved.
 
         They will be, in the end, most of them: their alpha stays about the same, and so z will
@@ -172,7 +180,7 @@ class NewtonSteps:
         far away.
         """
         self.delta *= factor
-        growth = np.where(curved.weight > 0.0, (1.0 / factor - 1.0) * A, 0.0)
+        growth = np.where(curved.weight > 0.0, (1.0 / factor - 1.0) * self.y * alpha, 0.0)
         combined = yield from self.combine(growth)
         curved.weight /= factor
         curved.total /= factor
@@ -241,3 +249,23 @@ class NewtonSteps:
             weight, count, total = passes.of(self.z).mean_curvature(*arguments, *around)
         self.n_curved = int(count)
         return Curved(weight, self.n_curved, float(total), plain=around is None)
+
+
+def visit(rows, index, y, cost, coef, offset, delta, cap, z, alpha):
+    """Return X^T A at a point, and sums over rows in memory, by one pass over them.
+
+    y and cost are (m,), of the rows `index`, (m,); None is all of them. So are z and alpha, which
+    receive slacks and dual variables. For the sums see `dual_point` in kernels/newton.py.
+    """
+    of_rows = rows.arrays, index, y, cost
+    of_point = coef, offset, delta, cap
+
+    def share(begin, end):
+        combined, sums = np.zeros(coef.size), np.zeros(5)
+        for low, high in rows.ranges(begin, end):
+            sums += kernels.visit(*of_rows, *of_point, low, high, z, alpha, combined)
+        return combined, sums
+
+    shares = threads.run(share, threads.shares(y.size, rows.n_entries))
+    combined, sums = (sum(parts[1:], start=parts[0]) for parts in zip(*shares))
+    return combined, *sums
