@@ -47,10 +47,12 @@ _COMMON_PART = 0.1
 _LARGEST_FACE = 0.2
 _WORK_ON_FACES = 1.0
 _FEWEST_ITERATIONS = 4
-# They are where the check is then likely to succeed: hinge losses are left with about this share
-# of the gap. These rows' share should be this much of what is allowed; where it falls no faster
+# They are where the check is then likely to succeed: of these rows' hinge losses about this share
+# is left, if there are so many for each feature; few features cannot have many rows on the margin,
+# and most of these will not stay free. Their share of the gap should be this much of what is allowed; where it falls no faster
 # than so from one look to the next, passes are as fast.
 _LEFT_BY_FACES = 0.1
+_ROWS_PER_FEATURE = 0.25
 _WANTED = 0.5
 _SLOWEST = 0.9
 # And they are where passes crawl: since the last check, more than this share of the gap was left.
@@ -68,8 +70,6 @@ class _Descent(Descent):
         self.schedule = SCHEDULES[schedule](counted, rows.n_rows, seed, _block(rows))
         self.norms = rows.squared_norms()
         self.worked_on_faces = 0.0  # in passes
-        if self.schedule.faces and not risk.squared:
-            self.relief = _LEFT_BY_FACES
         self.alpha = risk.feasible(state.dual * risk.y) * risk.y
         self.offset = np.zeros(3)  # [b, z, k] of the kernels
         self.mean, self.lean = None, np.empty(0)
@@ -125,6 +125,23 @@ class _Descent(Descent):
     def _pause(self, now):
         return max(1.0, 0.1 * now) if self.schedule.faces else super()._pause(now)
 
+    def _gap_in_sight(self):
+        seen = super()._gap_in_sight()
+        if not self.schedule.faces or self.problem.risk.squared:
+            return seen
+        least = _LEFT_BY_FACES * seen
+        if self.optimism * least > self.monitor.tol * self.likely_primal:
+            return least  # more than enough, whatever share free rows have
+        free = np.flatnonzero(self._is_free())
+        if free.size > _ROWS_PER_FEATURE * self.problem.rows.n_features:
+            return seen
+        return seen - (1.0 - _LEFT_BY_FACES) * float(self.seen_gap[free].sum())
+
+    def _is_free(self):
+        risk = self.problem.risk
+        upper = np.inf if risk.squared else risk.cost
+        return (self.alpha > 0.0) & (self.alpha < upper) & (self.norms > 0.0)
+
     def _dual_estimate(self):
         w = self._coefficients()
         penalty = 0.5 * float(w @ w)
@@ -144,8 +161,8 @@ class _Descent(Descent):
         ahead = None
         if self.schedule.faces:
             ahead = self._solve_together()
-            if ahead is None:
-                self.predicted /= self.relief
+            if ahead is None and np.isfinite(self.predicted):
+                self.predicted = self.optimism * super()._gap_in_sight()
         with self.monitor.phase("checks"):
             tracked = self._coefficients()
             w, offset = (tracked, self._model_offset()) if ahead is None else ahead
@@ -184,13 +201,13 @@ class _Descent(Descent):
         Return the primal point, w and offset, that bounds left out of account would lead to; or
         None, if nothing was done.
         """
-        promising = self._is_promising()
-        if not promising and float(self.seen_gap.sum()) < _CRAWLING * self.seen_then:
+        seen, promising = float(self.seen_gap.sum()), self._is_promising()
+        if self.optimism * seen <= self.monitor.tol * self.likely_primal:
+            return None  # a check alone will do
+        if not promising and seen < _CRAWLING * self.seen_then:
             return None
-        risk, rows = self.problem.risk, self.problem.rows
-        upper = np.inf if risk.squared else risk.cost
-        free = np.flatnonzero((self.alpha > 0.0) & (self.alpha < upper) & (self.norms > 0.0))
-        share = free.size / max(1, rows.n_rows)
+        free = np.flatnonzero(self._is_free())
+        share = free.size / max(1, self.problem.rows.n_rows)
         passes = _WORK_ON_FACES * self.monitor.iteration - self.worked_on_faces
         if not 0.0 < share <= min(_LARGEST_FACE, passes / _FEWEST_ITERATIONS):
             return None

@@ -63,9 +63,6 @@ class Descent(ABC):
     Classes below have a schedule, and `n_counted` rows of positive cost.
     """
 
-    #: what a check leaves of the gap, by what it does first
-    relief = 1.0
-
     def __init__(self, problem, state, monitor):
         self.problem, self.monitor = problem, monitor
         # Each row's share of the gap when last visited: their sum is the gap, a little out of
@@ -112,8 +109,7 @@ class Descent(ABC):
         """Tell, at the price of a sum over rows, whether a check would succeed."""
         now = self.monitor.iteration
         since = now - self.checked_at
-        # Seen just before each row was mended: the gap itself is 0.6 to 1.0 of the sum.
-        self.predicted = self.optimism * self.relief * float(self.seen_gap.sum())
+        self.predicted = self.optimism * self._gap_in_sight()
         if since >= max(self.patience, _SHARE_BETWEEN_CHECKS * now):
             return True
         if since < self._pause(now) or not self._is_promising():
@@ -121,6 +117,11 @@ class Descent(ABC):
         # Likely values may be far too high still, and better ones cost a sum over features.
         self.likely_primal = self._dual_estimate() + self.predicted
         return self._is_promising()
+
+    def _gap_in_sight(self):
+        """Return about what a check would find, by what was seen in passing."""
+        # Seen just before each row was mended: the gap itself is 0.6 to 1.0 of the sum.
+        return float(self.seen_gap.sum())
 
     def _is_promising(self):
         return self.predicted <= self.monitor.tol * self.likely_primal
