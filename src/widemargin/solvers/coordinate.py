@@ -48,9 +48,10 @@ _LARGEST_FACE = 0.2
 _WORK_ON_FACES = 1.0
 _FEWEST_ITERATIONS = 4
 # They are where the check is then likely to succeed: of these rows' hinge losses about this share
-# is left, if there are so many for each feature; few features cannot have many rows on the margin,
-# and most of these will not stay free. Their share of the gap should be this much of what is allowed; where it falls no faster
-# than so from one look to the next, passes are as fast.
+# is left, if there are no more of them than so for each feature; few features cannot have many
+# rows on the margin, and most of these would not stay free. Their share of the gap should be this
+# much of what is allowed; where it falls no faster than so from one look to the next, passes are
+# as fast.
 _LEFT_BY_FACES = 0.1
 _ROWS_PER_FEATURE = 0.25
 _WANTED = 0.5
