@@ -53,7 +53,7 @@ _FEWEST_ITERATIONS = 4
 # much of what is allowed; where it falls no faster than so from one look to the next, passes are
 # as fast.
 _LEFT_BY_FACES = 0.1
-_ROWS_PER_FEATURE = 0.25
+_ROWS_PER_FEATURE, _MANY_FEATURES = 0.25, 256
 _WANTED = 0.5
 _SLOWEST = 0.9
 # And they are where passes crawl: since the last check, more than this share of the gap was left.
@@ -71,6 +71,9 @@ class _Descent(Descent):
         self.schedule = SCHEDULES[schedule](counted, rows.n_rows, seed, _block(rows))
         self.norms = rows.squared_norms()
         self.worked_on_faces = 0.0  # in passes
+        # Whether faces may leave much less of the gap than passes have.
+        many_features = rows.n_features >= _MANY_FEATURES
+        self.may_relieve = self.schedule.faces and not risk.squared and many_features
         self.alpha = risk.feasible(state.dual * risk.y) * risk.y
         self.offset = np.zeros(3)  # [b, z, k] of the kernels
         self.mean, self.lean = None, np.empty(0)
@@ -128,13 +131,13 @@ class _Descent(Descent):
 
     def _gap_in_sight(self):
         seen = super()._gap_in_sight()
-        if not self.schedule.faces or self.problem.risk.squared:
+        if not self.may_relieve:
             return seen
         least = _LEFT_BY_FACES * seen
         if self.optimism * least > self.monitor.tol * self.likely_primal:
             return least  # more than enough, whatever share free rows have
         free = np.flatnonzero(self._is_free())
-        if free.size > _ROWS_PER_FEATURE * self.problem.rows.n_features:
+        if free.size > _ROWS_PER_FEATURE * self.w.size:
             return seen
         return seen - (1.0 - _LEFT_BY_FACES) * float(self.seen_gap[free].sum())
 

@@ -109,10 +109,12 @@ class Descent(ABC):
         """Tell, at the price of a sum over rows, whether a check would succeed."""
         now = self.monitor.iteration
         since = now - self.checked_at
+        if since < self._pause(now):
+            return False
         self.predicted = self.optimism * self._gap_in_sight()
         if since >= max(self.patience, _SHARE_BETWEEN_CHECKS * now):
             return True
-        if since < self._pause(now) or not self._is_promising():
+        if not self._is_promising():
             return False
         # Likely values may be far too high still, and better ones cost a sum over features.
         self.likely_primal = self._dual_estimate() + self.predicted
