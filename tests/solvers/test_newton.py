@@ -1,4 +1,4 @@
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from unittest import mock
 
 import numpy as np
@@ -65,6 +65,13 @@ def assert_certified(problem, state, monitor):
 def settling():
     """Rows may be settled where they are few, too."""
     return mock.patch.object(newton_descent, "MANY_ENTRIES", 1)
+
+
+@contextmanager
+def delegating():
+    """Some rows may stand for all where they are few, and short, too."""
+    with settling(), mock.patch.object(newton_deputies, "_ENTRIES_PER_ROW", 1):
+        yield
 
 
 class NoArrays:
@@ -389,7 +396,8 @@ def test_many_features():
 
 @pytest.mark.parametrize("risk", RISKS)
 @pytest.mark.parametrize("intercept", Intercept)
-def test_few_looks_at_all_rows_are_enough(risk, intercept):
+@pytest.mark.parametrize("parts", [settling, delegating])
+def test_few_looks_at_all_rows_are_enough(risk, intercept, parts):
     """Features that few rows have, of which a sample has fewer: they are found all the same."""
     rng = np.random.default_rng(0)
     n = 60_000
@@ -398,14 +406,14 @@ def test_few_looks_at_all_rows_are_enough(risk, intercept):
     y = np.where(X @ rng.standard_normal(12) + rng.standard_normal(n) > 0, 1, -1)
     problem = Problem(as_rows(X), risk(y, np.full(n, 10.0)), intercept)
     looked_at_all, reference = solve(problem, 1e-8)
-    with settling():
+    with parts():
         state, monitor = solve(problem)
     assert monitor.status == "converged"
     assert_certified(problem, state, monitor)
     assert monitor.certificate.dual <= reference.certificate.primal
     assert monitor.certificate.primal >= reference.certificate.dual
     assert len(monitor.history) <= 4
-    with settling():
+    with parts():
         tight, monitor = solve(problem, 1e-8)
     assert monitor.status == "converged"
     np.testing.assert_allclose(tight.coef, looked_at_all.coef, rtol=1e-3, atol=1e-3)
@@ -432,7 +440,7 @@ def test_deputies_stand_for_all_rows(intercept, sparse, C):
     cost[::7] = 0.0
     problem = Problem(as_rows(X), SquaredHinge(y, cost), intercept)
     counts, counting = few_rows_in_moments()
-    with settling(), counting:
+    with delegating(), counting:
         state, monitor = solve(problem, 1e-9)
     assert monitor.status == "converged"
     assert_certified(problem, state, monitor)
@@ -478,13 +486,32 @@ def test_where_no_features_are_rare_all_deputies_stand_for_as_many():
     assert factor.sum() == pytest.approx(y.size, rel=0.1)
 
 
+def test_few_rows_with_a_loss_have_no_deputies():
+    X, y = tall(n=20_000, d=8)
+    ones = np.ones(y.size)
+    assert newton_deputies.draw(as_rows(X), None, ones, 0.5, np.where(ones, -1.0, 1.0)) is None
+    assert not newton_deputies.are_enough(as_rows(X), y)
+    with delegating():
+        assert newton_deputies.are_enough(as_rows(X), y)
+        assert not newton_deputies.are_enough(as_rows(X), np.where(np.arange(y.size) < 900, 1, -1))
+        assert not newton_deputies.are_enough(as_rows(X[:9000]), y[:9000])
+
+
+def test_where_most_rows_are_rare_there_are_no_deputies():
+    """Half of the rows have features which no curved row has: they are taken for themselves."""
+    rng = np.random.default_rng(0)
+    X = np.eye(8)[rng.integers(8, size=20_000)]
+    z = np.where(X[:, :4].any(axis=1), 1.0, -1.0)
+    assert newton_deputies.draw(as_rows(X), None, np.ones(z.size), 0.5, z) is None
+
+
 @pytest.mark.parametrize("intercept", Intercept)
 def test_deputies_that_know_little_are_dismissed(intercept, monkeypatch):
     """Who stand for some features ten times as strongly as they should, and for others not."""
     problem = tall_problem(C=100.0, risk=SquaredHinge, intercept=intercept, n=20_000, d=8)
     index = np.arange(40)
     monkeypatch.setattr(newton_deputies, "draw", lambda *_: (index, np.full(40, 50.0)))
-    with settling():
+    with delegating():
         state, monitor = solve(problem, 1e-6)
     assert monitor.status == "converged"
     assert_certified(problem, state, monitor)

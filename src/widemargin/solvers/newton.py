@@ -94,7 +94,7 @@ class Newton:
 
 
 def _side_by_side(problems, states, monitors):
-    sample = None if all(map(_is_warm, states)) else _Sample.of(problems[0])
+    sample = None if all(map(_is_warm, states)) else _Sample.of(problems)
     return lockstep.run(
         [_solve(*of_one, sample) for of_one in zip(problems, states, monitors)], monitors
     )
@@ -117,9 +117,9 @@ class _Sample:
     share: float
 
     @classmethod
-    def of(cls, problem):
-        """Return a sample of rows in memory, or None where it would not pay."""
-        rows = problem.rows
+    def of(cls, problems):
+        """Return a sample of the rows of some problems, in memory; None where it would not pay."""
+        rows = problems[0].rows
         size = rows.n_rows // _SAMPLE_SHARE
         least = _SAMPLE_ROWS if home(rows) is None else _SAMPLE_ROWS_ON_GPU
         enough = max(least, _SAMPLE_ROWS_PER_FEATURE * rows.n_features)
@@ -129,9 +129,8 @@ class _Sample:
         index.sort()
         factor = rows.n_rows / size
         few = rows.n_rows * rows.n_features < MANY_ENTRIES
-        delegates = problem.risk.squared and can_delegate(rows)  # who will see to rare rows
-        # In this order: to ask for spreads is to have them made.
-        if not few and not delegates and hasattr(rows, "spreads"):
+        # Deputies see to rare rows. In this order: to ask for spreads is to have them made.
+        if not few and not all(map(can_delegate, problems)) and hasattr(rows, "spreads"):
             # Of few rows a sample has fewer, or none.
             rare = is_rare(rows)
             drawn = np.zeros(rows.n_rows, dtype=bool)

@@ -14,6 +14,11 @@ from widemargin.solvers.newton_direction import Settled, Slope
 # This share of the rows stands for all, if there are so many of them for each feature: with fewer,
 # the two Hessians are too far apart.
 _SHARE, _ROWS_PER_FEATURE = 16, 100
+# And if this share of rows has a loss, which it hardly has if a class has less than the second:
+# the Hessian of few rows is soon made. They are not to be more than the third share in the end.
+_LEAST_CURVED, _LEAST_CLASS, _MOST = 0.3, 0.15, 0.2
+# And if each has so many entries: with fewer, the Hessian costs no more than two or three looks.
+_ENTRIES_PER_ROW = 30
 # Rows stand for themselves whose part in the Hessian is this many times that of the mean row:
 # they have features that few curved rows have.
 _RARE = 10.0
@@ -21,14 +26,21 @@ _RARE = 10.0
 _PROBED = 1 << 13
 
 
-def are_enough(rows):
-    """Return whether there are so many rows that some can stand for all."""
+def are_enough(rows, y):
+    """Return whether there are so many rows, and of either class, that some can stand for all."""
     enough = _SHARE * _ROWS_PER_FEATURE * rows.n_features
-    return hasattr(rows, "score_squares") and rows.n_rows >= enough
+    if not hasattr(rows, "score_squares") or rows.n_rows < enough:
+        return False
+    if rows.n_entries < _ENTRIES_PER_ROW * rows.n_rows:
+        return False
+    positive = np.count_nonzero(y > 0) / rows.n_rows
+    return _LEAST_CLASS <= positive <= 1.0 - _LEAST_CLASS
 
 
 def draw(rows, counted, cost, delta, z):
     """Return which rows stand for all, (m,), and how many each of them stands for, (m,).
+
+    None if that would not pay.
 
     Parameters
     ----------
@@ -39,12 +51,16 @@ def draw(rows, counted, cost, delta, z):
         Their costs and slacks: where z > 0, the curvature is cost / delta.
     delta : float
     """
+    if np.count_nonzero(z > 0.0) < _LEAST_CURVED * z.size:
+        return None
     drawn = np.random.default_rng(0).integers(_SHARE, size=z.size, dtype=np.uint8) == 0
     rare = _rare(rows, counted, cost, delta, z)
     if rare is None:
         index = np.flatnonzero(drawn)
         return index, np.full(index.size, float(_SHARE))
     index = np.flatnonzero(drawn | rare)
+    if index.size > _MOST * z.size:
+        return None
     return index, np.where(rare[index], 1.0, float(_SHARE))
 
 

@@ -54,10 +54,14 @@ def is_rare(rows):
     return rows.spreads > _RARE * np.sqrt(rows.n_features / rows.n_rows)
 
 
-def can_delegate(rows):
-    """Return whether some rows can stand for all, where losses are squared."""
-    n, d = rows.n_rows, rows.n_features
-    return MANY_ENTRIES <= n * d <= CHOLESKY_FEATURES * n and newton_deputies.are_enough(rows)
+def can_delegate(problem):
+    """Return whether some rows can stand for all of a problem."""
+    rows, risk = problem.rows, problem.risk
+    return risk.squared and _are_many(rows) and newton_deputies.are_enough(rows, risk.y)
+
+
+def _are_many(rows):
+    return MANY_ENTRIES <= rows.n_rows * rows.n_features <= CHOLESKY_FEATURES * rows.n_rows
 
 
 class _Point(NamedTuple):
@@ -134,7 +138,7 @@ class Descent(NewtonSteps):
         self.best_primal, self.best_dual = np.inf, -np.inf if np.any(start.dual) else 0.0
         self.least_gap, self.fruitless = np.inf, 0
         self.best_is_exact = False  # whether its value comes from scores as the rows gave them
-        self.delegates = risk.squared and share == 1.0 and can_delegate(rows)
+        self.delegates = share == 1.0 and can_delegate(problem)
         self.deputies: newton_deputies.Deputies | None = None
         self.spare: list[np.ndarray] = []  # vectors (n,) to be written anew: fresh pages cost time
 
@@ -169,7 +173,7 @@ class Descent(NewtonSteps):
             there = None
             if self.near and self.delegates:
                 there = yield from self._delegate(point, allowed)
-            elif self.near and self.fruitless < _PATIENCE_WITH_PARTS:
+            if self.near and there is None and self.fruitless < _PATIENCE_WITH_PARTS:
                 there = yield from self._settle(point, allowed)
             if there is None:
                 yield from self.step(point.alpha, gradient, point.rounding, slanting, allowed)
@@ -179,13 +183,12 @@ class Descent(NewtonSteps):
     # --- deputies ---------------------------------------------------------------------------
 
     def _delegate(self, point, allowed) -> Asking:
-        """Go to where the losses of deputies are best; return what is known there.
-
-        Or None if that led nowhere.
-        """
+        """Go to where the losses of deputies are best, as `_settle` does."""
         coef, offset, z = self.coef, self.offset, self.z
+        self.deputies = self.deputies or self._appoint()
+        self.delegates = self.deputies is not None
         if self.deputies is None:
-            self.deputies = self._appoint()
+            return None
         steps = self.deputies.steps
         combined = yield from self.deputies.begin(coef, offset, z, point)
         gap = point.primal - point.dual
@@ -193,11 +196,12 @@ class Descent(NewtonSteps):
         if self.monitor.must_stop():
             return None
         self.coef, self.offset = steps.coef, steps.offset
-        self._leave(point, z)
+        self.spare.append(z)
         there = yield from self._visit()
         self.monitor.iteration += self.share
         self.delegates = there.primal - there.dual < _LEFT_BY_GOOD_DEPUTIES * gap
         if self._is_better(there, point, allowed):
+            self._leave(point)
             return there
         ahead, shift, beyond = self.coef - coef, self.offset - offset, self.z
         self.coef, self.offset = coef, offset
@@ -212,10 +216,11 @@ class Descent(NewtonSteps):
         return there
 
     def _appoint(self):
-        """Return deputies, chosen by what is known of the current point."""
-        index, factor = newton_deputies.draw(
-            self.rows, self.counted, self.cost, self.delta, self.z
-        )
+        """Return deputies, chosen by what is known of the current point; None if they are many."""
+        drawn = newton_deputies.draw(self.rows, self.counted, self.cost, self.delta, self.z)
+        if drawn is None:
+            return None
+        index, factor = drawn
         ground = Ground(self.ground.stiffness, self.ground.center)
         start = self.coef, self.offset, self.z
         cost = factor * self.cost[index]
@@ -276,11 +281,7 @@ class Descent(NewtonSteps):
         A mask, (n,).
         """
         n, rows, z = self.z.size, self.rows, self.z
-        if (
-            self.share < 1.0
-            or not MANY_ENTRIES <= n * rows.n_features <= CHOLESKY_FEATURES * n
-            or not hasattr(rows, "spreads")
-        ):
+        if self.share < 1.0 or not _are_many(rows) or not hasattr(rows, "spreads"):
             return None
         spreads, rare = rows.spreads, is_rare(rows)
         if self.counted is not None:
@@ -350,9 +351,11 @@ class Descent(NewtonSteps):
         bound = max(there.dual, self.best_dual)
         return there.primal < point.primal or there.primal - bound <= allowed
 
-    def _leave(self, point, z):
-        """Have the vectors of a point and its slacks written anew, where nobody needs them."""
-        self.spare = [z] if self.best.dual is point.alpha else [z, point.alpha]
+    def _leave(self, point, *vectors):
+        """Have vectors of a point that nobody needs written anew."""
+        if self.best.dual is not point.alpha:
+            vectors = point.alpha, *vectors
+        self.spare = list(vectors)
 
     # --- a start ----------------------------------------------------------------------------
 
