@@ -1,4 +1,4 @@
-"""Linear algebra on the planes in use: a Cholesky factor that follows them as they come and go.
+"""Steps over the planes in use, and a Cholesky factor that follows them as they come and go.
 
 `free` (m,) lists `size` planes; L is the factor of a definite matrix M in their rows and columns.
 Loops are written out and functions are few: array expressions would take seconds to compile.
@@ -18,18 +18,21 @@ _ROUNDING = 1e-12
 
 
 @kernel
-def append(L, size, M, free, j):
-    """Let plane j join the factor."""
-    pivot = M[j, j]
-    for i in range(size):
-        value = M[free[i], j]
-        for k in range(i):
-            value -= L[i, k] * L[size, k]
-        value /= L[i, i]
-        L[size, i] = value
-        pivot -= value * value
-    L[size, size] = np.sqrt(max(pivot, _SMALLEST_PIVOT * M[j, j]))
-    free[size] = j
+def append(L, size, M, free, planes):
+    """Let some planes join the factor; return how many it has then."""
+    for j in planes:
+        pivot = M[j, j]
+        for i in range(size):
+            value = M[free[i], j]
+            for k in range(i):
+                value -= L[i, k] * L[size, k]
+            value /= L[i, i]
+            L[size, i] = value
+            pivot -= value * value
+        L[size, size] = np.sqrt(max(pivot, _SMALLEST_PIVOT * M[j, j]))
+        free[size] = j
+        size += 1
+    return size
 
 
 @kernel
@@ -132,3 +135,34 @@ def way_ahead(L, size, free, N, gradient, z, nu, ahead, change):
             terms = max(terms, abs(term))
         if abs(ahead[i]) <= _ROUNDING * terms:
             ahead[i] = 0.0
+
+
+@kernel
+def advance(H, N, size, free, shut, ahead, nu, z, gradient):
+    """Move z (m,) ahead for as long as all weights are >= 0, and the gradient with it.
+
+    Returns how much of the way that is, at most all of it, which free plane blocks it, or -1, and
+    what is gained; and the shut plane that promises most then, or -1, and how much.
+    """
+    step, blocking, slope = 1.0, -1, 0.0
+    for i in range(size):
+        weight, way = z[free[i]], ahead[i]
+        slope += gradient[free[i]] * way
+        if weight + way < 0.0 and weight < -way * step:
+            step, blocking = weight / -way, i
+    for i in range(size):
+        j = free[i]
+        moved = 0.0 if i == blocking else max(z[j] + step * ahead[i], 0.0)
+        change = moved - z[j]
+        z[j] = moved
+        for k in range(gradient.size):
+            gradient[k] -= H[j, k] * change
+    best, most = -1, -np.inf
+    for j in range(gradient.size):
+        if shut[j]:
+            above = gradient[j]
+            for r in range(nu.size):
+                above -= N[j, r] * nu[r]
+            if above > most:
+                best, most = j, above
+    return step, blocking, step * slope, best, most

@@ -10,7 +10,7 @@ weight meets zero on the way to the best weights of all free ones.
 
 import numpy as np
 
-from widemargin.kernels.bundle import append, remove, way_ahead
+from widemargin.kernels.bundle import advance, append, remove, way_ahead
 
 # Pivots in a row without gain, after which rounding is all that moves.
 _IDLE_PIVOTS = 5
@@ -23,18 +23,18 @@ def ascend(H, c, E, z, nu, tolerance: float) -> int:
     the free intercept there; it should come in as the last solution's.
     """
     m, q = E.shape
-    unit = np.abs(E).max(initial=0.0) or 1.0
-    N = np.column_stack([np.ones(m), E / unit])  # all columns of about the same size
-    nu[1:] *= unit
+    N = np.ones((m, 1 + q))
+    unit = np.abs(E).max(initial=0.0) or 1.0 if q else 1.0
+    if q:
+        N[:, 1:] = E / unit  # all columns of about the same size
+        nu[1:] *= unit
+    H = np.ascontiguousarray(H)
     # M has the same solution as H, since N'z is fixed, and is definite.
-    M = H + (H.diagonal().max() or 1.0) * (N @ N.T)
+    M = H + (H.diagonal().max() or 1.0) * (N @ N.T if q else 1.0)
     L, ahead, change = np.empty((m, m)), np.empty(m), np.empty(1 + q)
-    free, size = np.empty(m, dtype=np.int64), 0
-    shut = np.ones(m, dtype=bool)  # neither free nor found to promise what it cannot hold
-    for j in np.flatnonzero(z > 0.0):
-        append(L, size, M, free, j)
-        size += 1
-        shut[j] = False
+    free = np.empty(m, dtype=np.int64)
+    shut = z <= 0.0  # neither free nor found to promise what it cannot hold
+    size = append(L, 0, M, free, z.nonzero()[0])
     gradient = c - H @ z
     pivots, idle, entered = 0, 0, -1
     # With a free intercept pivots may do nothing but move it, from plane to plane.
@@ -43,38 +43,19 @@ def ascend(H, c, E, z, nu, tolerance: float) -> int:
         pivots += 1
         way_ahead(L, size, free, N, gradient, z, nu, ahead, change)
         nu += change
-        used, way = free[:size], ahead[:size]
-        step, blocking = _longest_step(z[used], way)
-        gain = step * float(gradient[used] @ way)
+        step, blocking, gain, best, above = advance(H, N, size, free, shut, ahead, nu, z, gradient)
         idle = idle + 1 if gain <= 0.01 * tolerance else 0
-        before = z[used]
-        after = np.maximum(before + step * way, 0.0)
         if blocking >= 0:
-            after[blocking] = 0.0
-        z[used] = after
-        gradient -= H[:, used] @ (after - before)
-        if blocking >= 0:
-            gone = used[blocking]
+            gone = free[blocking]
             remove(L, size, free, blocking)
             size -= 1
             shut[gone] = not (gone == entered and step == 0.0)
-            continue
-        above = np.where(shut, gradient - N @ nu, -np.inf)
-        entered = int(above.argmax())
-        if above[entered] <= tolerance:
+        elif above > tolerance:
+            entered = best
+            size = append(L, size, M, free, np.array([entered]))
+            shut[entered] = False
+        else:
             break
-        append(L, size, M, free, entered)
-        size += 1
-        shut[entered] = False
-    nu[1:] /= unit
+    if q:
+        nu[1:] /= unit
     return pivots
-
-
-def _longest_step(weights, way):
-    """Return how much of the way keeps all weights >= 0, at most all of it, and what blocks."""
-    falling = np.flatnonzero(weights + way < 0.0)
-    if falling.size == 0:
-        return 1.0, -1
-    steps = weights[falling] / -way[falling]
-    first = int(steps.argmin())
-    return float(steps[first]), int(falling[first])
