@@ -14,6 +14,8 @@ from widemargin import passes
 from widemargin.arrays import on_host
 from widemargin.data import as_rows
 from widemargin.passes import cpu, gpu
+from widemargin.risk.margin import MarginLine
+from widemargin.solvers.line_search import Penalty, exact
 
 # What has CUDA kernels of its own; the rest is array expressions, which run as they are.
 KERNELS = (
@@ -22,13 +24,15 @@ KERNELS = (
     "dual_point",
     "lowest",
     "margin_cut",
-    "margin_first_steps",
     "margin_line",
     "margin_sums",
     "mean_curvature",
+    "mixture",
     "places",
+    "products",
     "rates",
     "solve_definite",
+    "way",
 )
 
 
@@ -41,7 +45,7 @@ def _as_on_gpu(function):
         if function.__name__ == "margin_sums":  # sums and counts are the host's
             sums, pieces = result
             return sums, (pieces[1:] != pieces[:-1]).sum(axis=1)
-        if function.__name__ in ("lowest", "margin_first_steps", "solve_definite"):
+        if function.__name__ in ("lowest", "products", "solve_definite"):
             return result
         if isinstance(result, tuple):
             return tuple(device(r) if isinstance(r, np.ndarray) else r for r in result)
@@ -50,9 +54,29 @@ def _as_on_gpu(function):
     return run
 
 
+def _margin_walk(y, cost, squared, S, T, penalty, rounding, moved, guess, instead_of_zero, beyond):
+    """What the kernel of this name does, by passes of the host's."""
+    y, cost, S, T, penalty = (array.host_array for array in (y, cost, S, T, penalty))
+    a, b, c = penalty.sum(axis=0)
+    D = T - S
+    if a <= rounding * c:
+        a, b, D = 0.0, 0.0, np.full_like(S, moved)
+    line = MarginLine(*cpu.margin_line(y, cost, squared, S, D), squared)
+    step = exact(Penalty(a, b, 0.0), line, guess)[0] or instead_of_zero
+    cpu.advance(S, D, step, beyond * (1.0 - step))
+    slope, *numbers = cpu.margin_cut(y, cost, squared, D)
+    at_end = cpu.margin_cut(y, cost, squared, S)[1]
+    return (
+        device(slope),
+        device(np.packbits(slope != 0.0)),
+        lambda: np.array([step, a, b, c, at_end, *numbers]),
+    )
+
+
 PASSES = types.SimpleNamespace(
     **{name: getattr(gpu, name) for name in gpu.__all__}
     | {name: _as_on_gpu(getattr(cpu, name)) for name in KERNELS}
+    | {"margin_walk": _margin_walk}
 )
 
 
@@ -88,6 +112,11 @@ class DeviceRows:
 
     def rounded(self, product, v):
         return v.astype(np.float32).astype(np.float64)
+
+    def round(self, w):
+        if isinstance(w, DeviceArray):
+            w[...] = self.rounded("scores", w)
+        return w
 
     def moments(self, index, weight, center):
         index = np.arange(self.n_rows) if index is None else index.host_array

@@ -232,16 +232,80 @@ def test_passes(n, squared):
     here = MarginLine(slack, rate, squared)
     there = MarginLine(cupy.asarray(slack), cupy.asarray(rate), squared)
     for a, b in itertools.product((0.01 * n, n), (-2.0 * n, -0.1 * n, 0.1 * n)):
-        expected = exact(Penalty(a, b, n), here, guess=0.1)
+        penalty = Penalty(a, b, n)
+        expected = exact(penalty, here, guess=0.1)
         for guess in (1e-3, 0.1, 10.0):
-            step, value = exact(Penalty(a, b, n), there, guess)
+            step, value = exact(penalty, there, guess)
             assert value == pytest.approx(expected[1], rel=1e-13)
             assert step == pytest.approx(expected[0], rel=1e-6)  # nearby it is as low
+            instead = 0.02 if guess == 0.1 else 0.0
+            arrays = [cupy.asarray(array) for array in (y, cost, S, S + D)]
+            sums = cupy.asarray([[0.5 * a, b, n], [0.5 * a, 0.0, n]])
+            slope, lossy, found = passes.margin_walk(
+                *arrays[:2], squared, *arrays[2:], sums, 1e-9, 0.0, guess, instead, 0.1
+            )
+            step, *terms, at_end, value, constant, active = found()
+            assert terms == [a, b, 2 * n]
+            rest = value, constant, active
+            if expected[0] > 0.0:
+                assert penalty.at(step) + at_end == pytest.approx(expected[1], rel=2e-12)
+                assert step == pytest.approx(expected[0], rel=1e-4)
+            else:
+                assert step == instead
+            moved, ahead = S.copy(), D.copy()
+            cpu.advance(moved, ahead, step, 0.1 * (1.0 - step))
+            np.testing.assert_allclose(arrays[2].get(), moved, rtol=1e-12, atol=1e-12)
+            losses = cpu.margin_cut(y, cost, squared, moved)[1]
+            assert at_end == pytest.approx(losses, rel=1e-12)
+            for one, other in zip(
+                (slope, *rest), cpu.margin_cut(y, cost, squared, ahead), strict=True
+            ):
+                np.testing.assert_allclose(host(one), other, rtol=1e-10, atol=1e-10)
+            np.testing.assert_array_equal(lossy.get(), np.packbits(slope.get() != 0.0))
     moved, ahead = cupy.asarray(S), cupy.asarray(D)
     passes.advance(moved, ahead, 0.3, 0.1)
     cpu.advance(S, D, 0.3, 0.1)
     np.testing.assert_allclose(moved.get(), S)
     np.testing.assert_allclose(ahead.get(), D)
+
+
+@pytest.mark.parametrize("n", [1, 1000, 300_001])
+@pytest.mark.parametrize("m", [1, 7, 70])
+def test_planes(n, m):
+    random = np.random.default_rng(n)
+    vectors, weights = random.normal(size=(m, n)), random.random(m)
+    weights[1::3] = 0.0
+    there = cupy.asarray(vectors)
+    mixed = passes.mixture(weights, there)
+    np.testing.assert_allclose(mixed.get(), weights @ vectors, rtol=1e-12, atol=1e-12)
+    products = passes.products(there, there[m // 2])()
+    np.testing.assert_allclose(products, vectors @ vectors[m // 2], rtol=1e-10, atol=1e-10 * n)
+    assert (passes.products(there, there[m // 2])() == products).all()
+    ahead, sums = passes.way(there[0], mixed)
+    expected = vectors[0], mixed.get() - vectors[0]
+    np.testing.assert_array_equal(ahead.get(), expected[1])
+    for found, (one, other) in zip(sums.sum(axis=0), ((1, 1), (0, 1), (0, 0)), strict=True):
+        assert float(found) == pytest.approx(expected[one] @ expected[other], rel=1e-11, abs=1e-9)
+
+
+@pytest.mark.parametrize("squared", [False, True])
+def test_a_way_made_of_rounding(squared):
+    # Of a walk nothing is left but the change of an intercept.
+    random = np.random.default_rng(0)
+    n = 10_000
+    y, cost = random.choice([-1, 1], n).astype(np.int8), random.random(n)
+    S, far = random.normal(size=n) - 1.0, random.normal(size=n)
+    line = MarginLine(*cpu.margin_line(y, cost, squared, S, np.full(n, 0.5)), squared)
+    expected, value = exact(Penalty(0.0, 0.0, 0.0), line, guess=0.1)
+    arrays = [cupy.asarray(array) for array in (y, cost, S, S + far)]
+    sums = cupy.asarray([[1e-30, 1e-20, 1.0]])
+    numbers = passes.margin_walk(
+        *arrays[:2], squared, *arrays[2:], sums, 1e-26, 0.5, 0.1, 0.0, 0.1
+    )[2]()
+    assert numbers[0] == pytest.approx(expected, rel=1e-4)
+    assert numbers[1:4].tolist() == [0.0, 0.0, 1.0]
+    assert numbers[4] == pytest.approx(value, rel=2e-11)
+    np.testing.assert_allclose(arrays[2].get(), S + 0.5 * numbers[0], rtol=1e-12, atol=1e-12)
 
 
 def test_several_classes():

@@ -75,7 +75,8 @@ def test_idle_planes_are_dropped_and_the_others_stay_whole():
         assert len(bundle.codes) == m
         np.testing.assert_allclose(bundle.gram[:m, :m], bundle.a[:m] @ bundle.a[:m].T, atol=1e-12)
     assert bundle.count < 100
-    assert np.all(bundle.idle[: bundle.count] <= module._IDLE_ITERATIONS)
+    # They go when the next plane comes; plane 0 stays.
+    assert np.all(bundle.idle[1 : bundle.count] <= module._IDLE_ITERATIONS)
 
 
 def test_memory_is_bounded_by_merging(monkeypatch):

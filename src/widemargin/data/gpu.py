@@ -11,7 +11,7 @@ import cupyx.scipy.sparse
 import numpy as np
 
 from widemargin.arrays import beside
-from widemargin.data.gpu_tiles import Sizes, Tiles, most_places
+from widemargin.data.gpu_tiles import Rounded, Sizes, Tiles, most_places
 from widemargin.kernels import cuda
 
 # Entries of a sparse matrix's line that one team of lanes takes; longer lines are cut.
@@ -54,6 +54,8 @@ class GpuRows:
         return None if self.n_features <= _FEW_FEATURES else self.like
 
     def scores(self, W):
+        if isinstance(W, Rounded):
+            return W.tiles.product_of(W)
         return _by_columns(cupy.asarray(W), self.n_rows, self._scores)
 
     def combine(self, G):
@@ -250,6 +252,11 @@ class GpuCsrRows(ResidentRows):
         if self._columns is not None:
             return self._columns.product(G, squares)
         return fixed_point(self._add, self._largest, G, self, squares)
+
+    def round(self, w):
+        """Round coefficients in place, as `rounded` does; return what `scores` takes for them."""
+        here = isinstance(w, cupy.ndarray) and w.ndim == 1 and self._row_tiles is not None
+        return self._row_tiles.round(w) if here else w
 
     def rounded(self, name, v):
         """Return numbers near those of v of which the product `name` takes half the time.

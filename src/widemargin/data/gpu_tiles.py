@@ -25,6 +25,8 @@ _SAMPLE = 64
 # Of this many parts of shared memory sums, of two words each, may take two.
 _SLOTS_PART = 3.5
 _WIDTH_STEP = 256
+# Tiles that are in shared memory, or on their way there: as in cuda_tiles.py.
+_BUFFERS = 2
 # Threads that find the largest number: each block of them has its say in the end.
 _FEW_THREADS = 1 << 16
 
@@ -80,80 +82,94 @@ class Tiles:
         ends = self.n_lines + cupy.cumsum(cupy.where(is_cut, pieces, 0))
         bases = cupy.where(is_cut, ends - pieces, cupy.arange(self.n_lines))
         self.n_slots, cut = int(ends[-1]), cupy.flatnonzero(is_cut)
-        self.cut = [part.astype(np.int32) for part in (cut, bases[cut], ends[cut])]
+        self.cut = tuple(part.astype(np.int32) for part in (cut, bases[cut], ends[cut]))
         beyond = cupy.arange(self.n_lines, self.n_slots)
         more = of_lines[cut[cupy.searchsorted(ends[cut], beyond, side="right")]]
         self.of_slots = cupy.concatenate([of_lines, more])
         self._share_memory()
         pieces = cupy.stack([bases, pieces], axis=1).astype(np.int32)
-        shape = map(np.int32, (self.n_blocks, self.n_tiles, self.width))
+        shape = [np.int32(count) for count in (self.n_blocks, self.n_tiles, self.width)]
         entries = (columns, starts, n_rows, transposed, pieces, *shape)
 
-        cells = cupy.zeros(self.n_blocks * self.n_tiles, dtype=np.int32)
+        banks = cupy.zeros((self.n_blocks, self.n_tiles, 32), dtype=np.int32)
         counts = cupy.zeros(self.n_slots, dtype=np.int32)
-        cuda.launch("tile_count", 32 * n_rows, (*entries, cells, counts))
-        # Threads take four entries at a time; a cell is filled up with zeros.
-        self.starts = cupy.zeros(cells.size + 1, dtype=np.int32)
-        cupy.cumsum(-(-cells // 4) * 4, out=self.starts[1:])
-        size, most = map(int, cupy.stack([self.starts[-1], counts.max()]).get())
-        self.values = cupy.zeros(size, dtype=np.float32)
-        self.codes = cupy.zeros(size, dtype=np.uint32)
-        where = (self.starts[:-1].copy(), self.values, self.codes)
+        cuda.launch("tile_count", 32 * n_rows, (*entries, banks, counts))
+        # Threads take four entries at a time, and a block's warps begin with its first one: cells
+        # are filled up with zeros.
+        cells = -(-banks.sum(axis=2, dtype=np.int32) // 4) * 4
+        cells[:, -1] += -cells.sum(axis=1, dtype=np.int32) % 128
+        cell_starts = cupy.zeros(cells.size + 1, dtype=np.int32)
+        cupy.cumsum(cells.ravel(), out=cell_starts[1:])
+        size, most = map(int, cupy.stack([cell_starts[-1], counts.max()]).get())
+        filled, codes = cupy.zeros(size, dtype=np.float32), cupy.zeros(size, dtype=np.uint32)
+        where = (banks, cell_starts, cupy.zeros_like(banks), filled, codes)
         cuda.launch("tile_fill", 32 * n_rows, (*entries, values, *sizes, *where))
+        self.matrix = (filled, codes, cell_starts, *shape[1:])
 
-        # Entries are below 2, their squares below 4; so the halves of sums stay below two to the
-        # power of 32 and of 31.
-        self.low_bits = 32 - most.bit_length()
-        self.scale = 2.0 ** (27 + self.low_bits - most.bit_length())
+        # Entries are below 2, their squares below 4: then sums of both integers stay within 31
+        # bits, and each of them within the 22 that the kernel's way to round has.
+        bits = most.bit_length()
+        self.scales = [np.float32(2.0**k) for k in (min(20, 29 - bits), min(22, 31 - bits))]
 
     def _share_memory(self):
         """Decide how many blocks share the slots, and how wide tiles are."""
         processors, room = cuda.processors(), cuda.tile_bytes() // 4
         self.n_blocks = processors * -(-self.n_slots // (processors * int(room / _SLOTS_PART)))
         slots = -(-self.n_slots // self.n_blocks)
-        # Beside sums are two tiles, and where cells begin.
-        left = room - 2 * slots
-        width = max(_WIDTH_STEP, (left // 2) // _WIDTH_STEP * _WIDTH_STEP)
-        while 2 * width - (-self.n_places // width) + 2 > left:
+        # Beside sums are some tiles, three words for each of these, and where cells begin.
+        left = room - 2 * slots - 3 * _BUFFERS
+        width = max(_WIDTH_STEP, (left // _BUFFERS) // _WIDTH_STEP * _WIDTH_STEP)
+        while _BUFFERS * width - (-self.n_places // width) + 1 > left:
             width -= _WIDTH_STEP
         self.width = min(width, 1 << 16)
         self.n_tiles = -(-self.n_places // self.width)
-        self.shared_bytes = 4 * (2 * slots + 2 * self.width + self.n_tiles + 2)
+        words = 2 * slots + _BUFFERS * (self.width + 3) + self.n_tiles + 1
+        self.shared_bytes = 4 * words
 
     def product(self, v, squares=False):
         """Return the lines' products with v, (m,); of their squares, if asked."""
         v = cupy.ascontiguousarray(v)
-        padded = self.n_tiles * self.width
-        unit, needed = self._unit(v, squares)
-        high, low = cupy.empty(padded, dtype=np.float32), cupy.empty(padded, dtype=np.float32)
-        arguments = (v, self.of_places, squares, v.size, padded, unit, high, low, needed)
-        cuda.launch("tile_split", padded, arguments)
-        out = cupy.empty(self.n_slots)
-        self._add(high, unit, None, squares, out)
-        self._add(low, unit, needed, squares, out)
-        cuda.fold(self.cut, out)
-        return out[: self.n_lines]
+        unit, parts = self._unit(v, squares), self._room_for_parts()
+        arguments = (v, self.of_places, squares, v.size, parts.size // 2, unit, parts)
+        cuda.launch("tile_split", parts.size // 8, arguments)
+        return self.product_of(Rounded(self, parts, unit), squares)
 
     def rounded(self, v):
         """Return numbers near those of v, by as much as float32's are, that need no low part."""
-        v = cupy.ascontiguousarray(v)
-        unit, _ = self._unit(v, squares=False)
-        out = cupy.empty(v.size)
-        cuda.launch("tile_round", v.size, (v, self.of_places, v.size, unit, out))
-        return out
+        v = v.copy()
+        self.round(v)
+        return v
+
+    def round(self, v):
+        """Round v in place to such numbers; return what `product_of` takes for it."""
+        unit, parts = self._unit(v, squares=False), self._room_for_parts()
+        arguments = (v, self.of_places, v.size, parts.size // 2, unit, parts)
+        cuda.launch("tile_round", parts.size // 2, arguments)
+        return Rounded(self, parts, unit)
+
+    def product_of(self, vector: "Rounded", squares=False):
+        """As `product`, with a vector that is in parts."""
+        out = cupy.empty(self.n_slots)
+        arguments = (*self.matrix, vector.parts, vector.unit, *self.scales, squares)
+        arguments += (np.int32(self.n_slots), self.of_slots, out)
+        cuda.launch_tiles(self.n_blocks, self.shared_bytes, arguments)
+        cuda.fold(self.cut, out)
+        return out[: self.n_lines]
+
+    def _room_for_parts(self):
+        return cupy.empty(2 * self.n_tiles * self.width, dtype=np.float32)
 
     def _unit(self, v, squares):
         """Return the largest of v, and a zero that will say whether the low part is needed."""
-        room = cupy.zeros(2)
-        unit, needed = room[:1], room[1:].view(np.int32)
+        unit = cupy.zeros(2)
         arguments = (v, self.of_places, squares, v.size, unit)
         cuda.launch("tile_unit", min(v.size, _FEW_THREADS), arguments)
-        return unit, needed
+        return unit
 
-    def _add(self, part, unit, needed, squares, out):
-        low = needed is not None
-        matrix = (self.values, self.codes, self.starts)
-        matrix += (np.int32(self.n_tiles), np.int32(self.width))
-        vector = (part, unit, needed if low else 0, self.scale * 2.0**24 if low else self.scale)
-        sums = (np.int32(self.low_bits), squares, low, np.int32(self.n_slots), self.of_slots, out)
-        cuda.launch_tiles(self.n_blocks, self.shared_bytes, (*matrix, *vector, *sums))
+
+class Rounded(NamedTuple):
+    """A vector as a product with tiles takes it: unit (high + low), for its places."""
+
+    tiles: Tiles
+    parts: cupy.ndarray  # high, then low, float32
+    unit: cupy.ndarray  # and whether low is needed

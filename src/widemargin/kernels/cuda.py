@@ -6,6 +6,7 @@ Templates are compiled one by one, for what they are asked to do.
 from functools import cache
 
 import cupy
+import cupyx
 import numpy as np
 from cupy_backends.cuda.libs import cublas, cusolver
 
@@ -32,6 +33,11 @@ TILE = 64
 
 # Threads of a block of the product with tiles.
 _TILE_THREADS = 1024
+#: vectors that one kernel can add up, as in cuda_steps.py
+_CHOSEN = 32
+_CHOSEN_TYPE = np.dtype([("all", np.float64, 2 * _CHOSEN + 1)])
+# Numbers of vectors that are worth a block, at least.
+_SHARE = 2048
 
 
 @cache
@@ -58,7 +64,7 @@ def _tile_module(device: int):
 @cache
 def _tile_bytes(device: int) -> int:
     properties = cupy.cuda.Device(device)
-    if int(properties.compute_capability) < 80:  # which cannot copy to shared memory by itself
+    if int(properties.compute_capability) < 90:  # which cannot copy tiles by one instruction
         return 0
     return properties.attributes["MaxSharedMemoryPerBlockOptin"]
 
@@ -98,17 +104,66 @@ def fold(cut: tuple, out):
         launch("fold", 32 * k * lines.size, (lines, begins, ends, lines.size, np.int32(k), out))
 
 
-def sums(name: str, n: int, count: int, arguments: tuple):
-    """Start a kernel that leaves partial sums; return the sums, on the host, (count,).
+def later(array):
+    """Begin to copy an array to the host; return a function that waits for it and returns it.
+
+    It does not wait for what is begun after this.
+    """
+    room = cupyx.empty_pinned(array.shape, array.dtype)
+    array.get(out=room, blocking=False)
+    copied = cupy.cuda.get_current_stream().record()
+
+    def wait():
+        copied.synchronize()
+        return room
+
+    return wait
+
+
+def partial_sums(name: str, n: int, count: int, arguments: tuple):
+    """Start a kernel that leaves partial sums; return these, (blocks, count), on the device.
 
     `arguments` lack n and where to leave partial sums: the kernels take these last.
     """
     blocks = min(max(1, -(-n // THREADS)), _BLOCKS)
     partial = cupy.empty((blocks, count))
     _function(cupy.cuda.Device().id, name)((blocks,), (THREADS,), (*arguments, n, partial))
+    return partial
+
+
+def sums(name: str, n: int, count: int, arguments: tuple):
+    """As `partial_sums`; return the sums, on the host, (count,)."""
+    partial = partial_sums(name, n, count, arguments)
     if partial.nbytes > _FEW_BYTES:
         return partial.sum(axis=0).get()
     return partial.get().sum(axis=0)
+
+
+def mixture(weights, vectors):
+    """Return the sum of the first of `vectors` times weights (m,), which are on the host: (n,)."""
+    n = vectors.shape[1]
+    out, used = cupy.empty(n), weights.nonzero()[0]
+    for begin in range(0, max(1, used.size), _CHOSEN):
+        some = used[begin : begin + _CHOSEN]
+        chosen = np.zeros(2 * _CHOSEN + 1)
+        chosen[: some.size] = weights[some]
+        chosen[_CHOSEN : _CHOSEN + some.size] = some
+        chosen[-1] = some.size
+        by_value = chosen.view(_CHOSEN_TYPE).reshape(())
+        launch("mixture", n, (vectors, by_value, begin > 0, n, out))
+    return out
+
+
+def products(vectors, v):
+    """Begin to find the products of `vectors` (m, n) with v (n,); return a function that waits."""
+    m, n = vectors.shape
+    device = cupy.cuda.Device().id
+    parts = max(1, min(-(-n // _SHARE), _processors(device) // 2))
+    partial = cupy.empty((parts, m))
+    arguments = (vectors, v, np.int32(m), n, partial)
+    _function(device, "products")((parts, -(-m // 8)), (2 * THREADS,), arguments)
+    found = later(partial)
+    return lambda: found().sum(axis=0)
 
 
 def start_together(name: str, n: int, per_block: int, count: int, arguments: tuple):

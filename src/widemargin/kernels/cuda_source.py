@@ -4,6 +4,7 @@ Sums have a fixed order, or are sums of integers, so that the same input gives t
 """
 
 from widemargin.kernels.cuda_products import PRODUCTS
+from widemargin.kernels.cuda_steps import STEPS_OF_CUTTING_PLANES
 
 #: what every text begins with
 PRELUDE = r"""
@@ -44,18 +45,28 @@ SOURCE = (
     + r"""
 // ---- passes over vectors: what the kernels of the same names in kernels/*.py do ----
 
+// A row's loss, its slope, its share of -r* of the slopes, and 1 if it has a loss.
+struct Cut {
+    double loss, slope, height, on;
+};
+
+__device__ Cut cut_of(double y, double cost, bool squared, double score) {
+    const double slack = 1.0 - y * score, on = 0.5 + copysign(0.5, slack);
+    const double pull = squared ? 2.0 * on * cost * slack : on * cost;
+    const double loss = squared ? 0.5 * pull * slack : pull * slack;
+    return {loss, -pull * y, squared ? pull - loss : pull, on};
+}
+
 extern "C" __global__ void margin_cut(const signed char* y, const double* cost, bool squared,
                                       const double* S, double* slope, integer n,
                                       double* partial) {
     double sums[3] = {0.0, 0.0, 0.0};
     FOR_EACH_ROW(i, n) {
-        const double slack = 1.0 - y[i] * S[i], on = 0.5 + copysign(0.5, slack);
-        const double pull = squared ? 2.0 * on * cost[i] * slack : on * cost[i];
-        const double loss = squared ? 0.5 * pull * slack : pull * slack;
-        sums[0] += loss;
-        sums[1] += squared ? pull - loss : pull;
-        sums[2] += on;
-        slope[i] = -pull * y[i];
+        const Cut cut = cut_of(y[i], cost[i], squared, S[i]);
+        sums[0] += cut.loss;
+        sums[1] += cut.height;
+        sums[2] += cut.on;
+        slope[i] = cut.slope;
     }
     leave(sums, partial);
 }
@@ -148,79 +159,6 @@ template <int K> __device__ void all_sums(double (&sums)[K], volatile double* pa
         }
     __syncthreads();
     for (int k = 0; k < K; ++k) total[k] = of_all[k];
-}
-
-// found = two steps between which  1/2 a step^2 + b step + losses  stops falling, close to each
-// other; both 0 if it never falls. Its slope has many small jumps, and so is nearly a straight
-// line from one to the other: of the steps at which it is looked at next, some are close to where
-// that is zero, and others not so close. What is gained in between is `rounding`, as a share of
-// the losses at 0. partial is as of `lowest` below.
-extern "C" __global__ void __launch_bounds__(256) narrow(
-    const double* slack, const double* rate, bool squared, double a, double b, double guess,
-    double rounding, int rounds, integer n, double* partial, unsigned* gate, double* found) {
-    const double nearness[4] = {1.0 / 8, 1.0 / 128, 1.0 / 4096, 1.0 / 262144};
-    double left = 0.0, right = 2.0 * guess, left_slope = 0.0, right_slope = 0.0, step[8];
-    for (int k = 0; k < 8; ++k) step[k] = right * (k / 7.0);
-    const integer apart = (integer)gridDim.x * blockDim.x;
-    double enough = 0.0;
-    bool bracketed = false;
-    for (int round = 0; round < rounds; ++round) {
-        double sums[9], slope[9];
-        #pragma unroll
-        for (int k = 0; k < 9; ++k) sums[k] = 0.0;
-        for (integer first = (integer)blockIdx.x * blockDim.x + threadIdx.x; first < n;
-             first += 4 * apart) {
-            double z[4], r[4];  // on their way at the same time
-            #pragma unroll
-            for (int m = 0; m < 4; ++m) {
-                const integer i = first + m * apart;
-                z[m] = i < n ? slack[i] : -1.0;
-                r[m] = i < n ? rate[i] : 0.0;
-            }
-            #pragma unroll
-            for (int m = 0; m < 4; ++m) {
-                if (round == 0) sums[8] += z[m] < 0.0 ? 0.0 : squared ? z[m] * z[m] : z[m];
-                #pragma unroll
-                for (int k = 0; k < 8; ++k) {
-                    const double here = z[m] + step[k] * r[m];
-                    sums[k] += here < 0.0 ? 0.0 : squared ? 2.0 * here * r[m] : r[m];
-                }
-            }
-        }
-        all_sums(sums, partial + (round & 1) * gridDim.x * 9, gate, slope);
-        if (round == 0) enough = rounding * slope[8];
-        for (int k = 0; k < 8; ++k) slope[k] += b + a * step[k];
-        if (round == 0 && slope[0] >= 0.0) {
-            right = 0.0;
-            break;
-        }
-        for (int k = 0; k < 8; ++k) {
-            if (slope[k] >= 0.0) {
-                right = step[k];
-                right_slope = slope[k];
-                bracketed = true;
-                break;
-            }
-            left = step[k];
-            left_slope = slope[k];
-        }
-        if (!bracketed) {
-            right = 4.0 * left;
-            for (int k = 0; k < 8; ++k) step[k] = left + (right - left) * ((k + 1) / 8.0);
-            continue;
-        }
-        // Where the tangents at both cross, so much is left to gain.
-        const double width = right - left, share = -left_slope / (right_slope - left_slope);
-        if (width * share * right_slope <= enough) break;
-        for (int k = 0; k < 8; ++k) {
-            const double away = k < 4 ? -nearness[k] : nearness[7 - k];
-            step[k] = left + width * fmin(fmax(share + away, 0.0), 1.0);
-        }
-    }
-    if (blockIdx.x == 0 && threadIdx.x == 0) {
-        found[0] = left;
-        found[1] = right;
-    }
 }
 
 // As `lowest` in passes/cpu.py; found = step, curvature. partial has room for two times the
@@ -373,5 +311,6 @@ extern "C" __global__ void dual_point(const double* z, const signed char* y, con
 }
 
 """
+    + STEPS_OF_CUTTING_PLANES
     + PRODUCTS
 )

@@ -9,7 +9,6 @@ from widemargin.kernels import risk as kernels
 from widemargin.passes.sweeps import pair_sums
 
 __all__ = [
-    "FIRST_STEPS",
     "ROWS_PER_ROUND",
     "advance",
     "changed",
@@ -17,23 +16,23 @@ __all__ = [
     "dual_point",
     "lowest",
     "margin_cut",
-    "margin_first_steps",
     "margin_line",
     "margin_sums",
     "mean_curvature",
+    "mixture",
     "multiclass_cut",
     "multiclass_mix",
     "multiclass_sums",
     "pair_sums",
     "places",
+    "products",
     "rates",
     "solve_definite",
+    "way",
 ]
 
 #: rows times steps that a round of a line search may evaluate, as a share of all rows
 ROWS_PER_ROUND = 0.25
-#: steps at which a line search looks first, as shares of the step that it expects
-FIRST_STEPS = np.array([0.0, 0.5, 2.0])
 
 
 def margin_cut(y, cost, squared, S):
@@ -60,14 +59,6 @@ def margin_line(y, cost, squared, S, D):
 
     threads.run(share, threads.shares(S.size, 4 * S.size))
     return slack, rate
-
-
-def margin_first_steps(slack, rate, squared, a, b, guess):
-    """Return where to look first for the lowest  1/2 a step^2 + b step + losses:  steps from 0 on.
-
-    About `guess` is expected. On a GPU, most of them are very near.
-    """
-    return guess * FIRST_STEPS
 
 
 def margin_sums(slack, rate, squared, steps):
@@ -147,6 +138,29 @@ def advance(S, D, step, beyond):
             for begin, end in threads.shares(S.size, 2 * S.size)
         ],
     )
+
+
+def way(start, end):
+    """Return end - start, (d,), and |way|^2, start . way and |start|^2, in p parts, (p, 3).
+
+    On a GPU these stay there.
+    """
+    ahead = end - start
+    return ahead, np.array([[ahead @ ahead, start @ ahead, start @ start]])
+
+
+def mixture(weights, vectors):
+    """Return the sum of the first m of `vectors` times weights (m,), on the host: (d,)."""
+    return weights @ vectors[: weights.size]
+
+
+def products(vectors, v):
+    """Return a function that returns the products of `vectors` (m, d) with v (d,), on the host.
+
+    On a GPU it waits for them, but for nothing that was begun after this.
+    """
+    found = vectors @ v
+    return lambda: found
 
 
 def rates(y, change, shift):

@@ -9,11 +9,10 @@ import numpy as np
 
 from widemargin.arrays import on_host
 from widemargin.passes import cpu
-from widemargin.passes.cpu import FIRST_STEPS, LEAST_WIDTH, ROUNDING, TRIALS
+from widemargin.passes.cpu import LEAST_WIDTH, ROUNDING, TRIALS
 from widemargin.passes.pairs import pair_sums
 
 __all__ = [
-    "FIRST_STEPS",
     "ROWS_PER_ROUND",
     "advance",
     "changed",
@@ -21,26 +20,29 @@ __all__ = [
     "dual_point",
     "lowest",
     "margin_cut",
-    "margin_first_steps",
     "margin_line",
     "margin_sums",
+    "margin_walk",
     "mean_curvature",
+    "mixture",
     "multiclass_cut",
     "multiclass_mix",
     "multiclass_sums",
     "pair_sums",
     "places",
+    "products",
     "rates",
     "solve_definite",
+    "way",
 ]
 
 #: rows times steps that a round of a line search may evaluate, as a share of all rows: what takes
 #: time is to wait for its end
 ROWS_PER_ROUND = 32.0
 
-# Passes over the rows by which a line search narrows its bracket, at most, and the share of the
-# losses below which rounding decides what is left.
-_ROUNDS, _ROUNDING = 16, 5e-15
+# Passes over the rows by which a search narrows its bracket, at most, and the share of the losses
+# that may be left to gain.
+_ROUNDS, _ENOUGH = 16, 1e-12
 
 
 def _cuda():
@@ -63,11 +65,25 @@ def margin_line(y, cost, squared, S, D):
     return slack, rate
 
 
-def margin_first_steps(slack, rate, squared, a, b, guess):
-    numbers = (float(a), float(b), float(guess), _ROUNDING, np.int32(_ROUNDS))
-    arguments = (slack, rate, squared, *numbers)
-    bracket = _cuda().start_together("narrow", slack.size, 18, 2, arguments)
-    return np.unique(np.append(on_host(bracket), 0.0))
+def margin_walk(y, cost, squared, S, T, penalty, rounding, moved, guess, instead_of_zero, beyond):
+    """Find the step from S to T at which  1/2 a step^2 + b step + losses  is lowest, and take it.
+
+    `penalty` are sums of a, b and c, as `way` returns them; where a is less than `rounding` c,
+    there is no way but `moved`, the same for all rows. If the step is 0, one `instead_of_zero` is
+    taken. S becomes the scores there. Returns the slope of the losses a share `beyond` of what is
+    left of the way farther on, (n,), and packed bits, whether that is not 0; then a function that
+    waits for numbers: the step, a, b, c, the losses at its end, and loss, -r* of the slope and
+    rows with loss where that was taken. On the host these are several passes, see `exact` in
+    solvers/line_search.py.
+    """
+    slack, rate, slope = np.empty_like(S), np.empty_like(S), np.empty_like(S)
+    lossy = np.empty_like(S, shape=(-(-S.size // 32),), dtype=np.uint32)
+    numbers = map(float, (rounding, moved, guess, instead_of_zero, beyond, _ENOUGH))
+    arguments = (y, cost, squared, S, T, penalty, np.int32(len(penalty)), *numbers)
+    arguments += (np.int32(_ROUNDS), slack, rate, slope, lossy)
+    cuda = _cuda()
+    found = cuda.later(cuda.start_together("margin_walk", S.size, 18, 8, arguments))
+    return slope, lossy.view(np.uint8)[: -(-S.size // 8)], found
 
 
 def margin_sums(slack, rate, squared, steps):
@@ -89,6 +105,19 @@ def changed(pieces, j):
 
 def advance(S, D, step, beyond):
     _cuda().launch("advance", S.size, (S, D, float(step), float(beyond), S.size))
+
+
+def way(start, end):
+    ahead = np.empty_like(start)
+    return ahead, _cuda().partial_sums("way", start.size, 3, (start, end, ahead))
+
+
+def mixture(weights, vectors):
+    return _cuda().mixture(weights, vectors)
+
+
+def products(vectors, v):
+    return _cuda().products(vectors, v)
 
 
 def rates(y, change, shift):

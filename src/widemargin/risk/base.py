@@ -50,12 +50,6 @@ class RowLine(Line, Protocol):
     size: int
     passes: ModuleType
 
-    def first_steps(self, a: float, b: float, guess: float) -> np.ndarray:
-        """Return steps from 0 on: where to look first for the lowest  1/2 a t^2 + b t + this(t).
-
-        About `guess` is expected.
-        """
-
     def between(self, sums: LineSums, j) -> "RowLine | None":
         """Return the part of the sum made by rows on other pieces at step j + 1 than at step j.
 

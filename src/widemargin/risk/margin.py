@@ -62,6 +62,23 @@ class MarginRisk(RowRisk):
         slack, rate = passes.of(S).margin_line(self.y, self.cost, self.squared, S, D)
         return MarginLine(slack, rate, self.squared)
 
+    def walk(self, S, T, *numbers):
+        """Go from S towards T to where  1/2 a step^2 + b step + r  is lowest; on a GPU.
+
+        See `passes.gpu.margin_walk`, also for `numbers`. Returns the slope of a plane farther on,
+        and a function that waits for the rest: step; a, b and c; r at the end; the plane's Cut.
+        """
+        slope, lossy, wait = passes.of(S).margin_walk(
+            self.y, self.cost, self.squared, S, T, *numbers
+        )
+        code = slope if self.squared else lossy  # as `_pack` has it
+
+        def found():
+            step, a, b, c, at_end, value, constant, active = wait().tolist()
+            return step, (a, b, c), at_end, Cut(value, slope, constant, code, int(active))
+
+        return slope, found
+
     def gap_shares(self, S, alpha):
         """Return each row's share of the duality gap, (n,), where w = sum_i alpha_i y_i x_i.
 
@@ -211,9 +228,6 @@ class MarginLine:
         steps = np.asarray(steps, dtype=np.float64)
         sums, pieces = self.passes.margin_sums(self.slack, self.rate, self.squared, steps)
         return LineSums(*sums.T, pieces)
-
-    def first_steps(self, a, b, guess):
-        return self.passes.margin_first_steps(self.slack, self.rate, self.squared, a, b, guess)
 
     def between(self, sums, j):
         rows = self.passes.changed(sums.pieces, j)

@@ -128,9 +128,6 @@ class MulticlassLine:
         sums, pieces = self.passes.multiclass_sums(self.y, self.cost, self.S, self.D, steps)
         return LineSums(*sums.T, pieces)
 
-    def first_steps(self, a, b, guess):
-        return guess * self.passes.FIRST_STEPS
-
     def between(self, sums, j):
         rows = self.passes.changed(sums.pieces, j)
         if rows is None:

@@ -14,9 +14,11 @@ certificate is rebuilt, and why packed slopes are kept.
 Joachims 2006, Algorithm 1 (OP 4 and its dual); Franc & Sonnenburg 2008, equations (3), (6).
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
-from widemargin.arrays import beside, on_host
+from widemargin import passes
 from widemargin.solvers.reduced_dual import ascend
 
 # Planes out of use for this many iterations are dropped: they hardly ever come back.
@@ -57,8 +59,10 @@ class Bundle:
         self.gram = np.zeros((1, 1))
         self.z = np.ones(1)
         self.nu = np.zeros(1 + n_free)  # multipliers of the solution: its height, and -b
-        self.idle = np.zeros(1)  # iterations since z_j was last positive
+        self.idle = np.zeros(1)  # iterations since z_j was last positive, but for the last ones:
+        self.solved = 0
         self.codes: list = [None]
+        self.coming: Callable | None = None  # returns the last plane's row of the Gram matrix
 
     def _make_room(self):
         """Double the room for planes, up to the capacity."""
@@ -72,6 +76,10 @@ class Bundle:
         gram[: self.count, : self.count] = self.gram
         self.gram = gram
 
+    def _products(self, m, j):
+        """Return a function that returns those of the first m planes with plane j."""
+        return passes.of(self.a).products(self.a[:m], self.a[j])
+
     @property
     def used(self):
         """The planes with a share in the solution, plane 0 apart."""
@@ -79,6 +87,8 @@ class Bundle:
 
     def add(self, a, e, c, code):
         """Add the plane a.w + e.b + c; `code` is its packed slope."""
+        self._complete()
+        self._drop_idle()
         if self.count == self.capacity:
             self._merge_two()
         elif self.count == len(self.c):
@@ -86,12 +96,13 @@ class Bundle:
         j = self.count
         self.a[j], self.e[j], self.c[j] = a, e, c
         self.z[j] = self.idle[j] = 0.0
-        self.gram[: j + 1, j] = self.gram[j, : j + 1] = on_host(self.a[: j + 1] @ self.a[j])
+        self.coming = self._products(j + 1, j)
         self.codes.append(code)
         self.count += 1
 
     def solve(self, tolerance: float):
         """Solve the reduced dual to `tolerance` in value; return (w, b) of the solution."""
+        self._complete()
         m = self.count
         z, gram = self.z[:m], self.gram[:m, :m]
         trial, nu = z.copy(), self.nu.copy()
@@ -101,9 +112,15 @@ class Bundle:
         value = height - 0.5 * float(trial @ (gram @ trial))
         if value >= self.value - _ROUNDING * height:
             z[:], self.nu, self.value = trial, nu, max(value, self.value)
-        self._drop_idle()
-        m = self.count
-        return -(beside(self.z[:m], self.a) @ self.a[:m]), -self.nu[1:]
+        self.solved += 1
+        return passes.of(self.a).mixture(-z, self.a), -self.nu[1:]
+
+    def _complete(self):
+        """Wait for the products of the last plane, which a GPU may still be working on."""
+        if self.coming is not None:
+            j = self.count - 1
+            self.gram[: j + 1, j] = self.gram[j, : j + 1] = self.coming()
+            self.coming = None
 
     def scale(self, ratio: float) -> None:
         """Follow a risk that is multiplied by `ratio`: so is every plane under it.
@@ -111,6 +128,7 @@ class Bundle:
         The solution keeps its weights, or as many of them as raise the bound: plane 0 has the
         rest.
         """
+        self._complete()
         m = self.count
         for array in (self.a, self.e, self.c):
             array[:m] *= ratio
@@ -123,10 +141,11 @@ class Bundle:
         self.value = share * (height - 0.5 * share * bend)
 
     def _drop_idle(self):
-        self.idle[: self.count] += 1
-        self.idle[self.used] = 0
-        self.idle[0] = 0
-        for j in np.flatnonzero(self.idle[: self.count] > _IDLE_ITERATIONS)[::-1]:
+        # When a plane comes, not in `solve`: a GPU is at work then, and here it would wait.
+        m = self.count
+        self.idle[:m] = np.where(self.z[:m] > 0.0, 0.0, self.idle[:m] + self.solved)
+        self.solved = 0
+        for j in 1 + np.flatnonzero(self.idle[1 : self.count] > _IDLE_ITERATIONS)[::-1]:
             self._remove(j)
 
     def _remove(self, j):
@@ -154,7 +173,7 @@ class Bundle:
         self.codes[i] = self.merge(self.codes[i], p, self.codes[j], 1.0 - p)
         self.z[i], self.idle[i] = total, 0.0
         m = self.count
-        self.gram[:m, i] = self.gram[i, :m] = on_host(self.a[:m] @ self.a[i])
+        self.gram[:m, i] = self.gram[i, :m] = self._products(m, i)()
         self._remove(j)
 
     def slopes(self):

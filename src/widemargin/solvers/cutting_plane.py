@@ -32,6 +32,7 @@ from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
 from widemargin.risk import RowRisk
 from widemargin.solvers.bundle import Bundle
+from widemargin.solvers.gpu_oracle import GpuOracle
 from widemargin.solvers.line_search import ThreePoint, TruncatedGrid, bracketed, exact, grid
 from widemargin.solvers.oracle import Oracle, Place
 
@@ -59,7 +60,8 @@ class CuttingPlanes:
 
     def solve(self, problem: Problem, state: State, monitor: Monitor) -> State:
         """Improve `state` until `monitor` says stop; return the best points certified."""
-        return self.ask(Oracle(problem, monitor), state)
+        on_gpu = self.method == "ocas" and GpuOracle.can_answer(problem)
+        return self.ask((GpuOracle if on_gpu else Oracle)(problem, monitor), state)
 
     def ask(self, oracle, state: State, bundle: Bundle | None = None) -> State:
         """As `solve`, by the answers of an oracle, wherever it has them from.

@@ -10,8 +10,8 @@ exact        The minimum over step >= 0. Franc & Sonnenburg 2008, section 3.1, a
              summed up once; the rest is looked at again at several steps, among them the one
              where the two ends' tangents cross. Few rows survive a round, so all of it costs
              about as much as f at four steps, without a sort, and ends exactly. On a GPU, where
-             waiting for a round costs more than its rows, each looks at all rows and many steps,
-             and the first begins in a bracket that was narrowed there.
+             waiting for a round costs more than its rows, each looks at all rows and many steps;
+             two-class losses have a kernel of their own there, see gpu_oracle.py.
 bracketed    The same for a risk that is no sum over rows, to a tolerance: the tangents at the two
              ends of the bracket bound from below what is left to gain.
 grid         Arnosti's GCA, Algorithm 1: three grids, each finer by beta around the last's best.
@@ -84,6 +84,8 @@ class Point(NamedTuple):
 
 # Rounds after which rounding is all there is to find.
 _ROUNDS = 60
+# Steps that are looked at first, as shares of the one that is expected.
+_FIRST_STEPS = np.array([0.0, 0.5, 2.0])
 # Steps evaluated in a round at most, besides a trial and the two ends.
 _STEPS = 29
 # What is left to gain, as a share of f, below which rounding decides.
@@ -93,7 +95,7 @@ _ROUNDING = 1e-14
 def exact(penalty: Penalty, line: RowLine, guess: float) -> tuple[float, float]:
     """Return the step >= 0 that minimises f, and f there; `guess` is about how long it may be."""
     rest = Point(0.0, penalty.c, penalty.b, penalty.a)  # the sum of all that is not in doubt
-    steps = line.first_steps(penalty.a, penalty.b, guess)
+    steps = guess * _FIRST_STEPS
     sums = line.evaluate(steps)
     points = _Points(rest, steps, sums)
     if points.slopes[0] >= 0.0:

@@ -22,7 +22,7 @@ from widemargin.solvers.proof import proof_for
 # Where the plane is taken, between the best point and the reduced problem's solution.
 PLANE_AT = 0.1
 # Sums and differences this small a share of their terms are zero.
-_ROUNDING = 1e-13
+ROUNDING = 1e-13
 
 #: (penalty, line) -> step, value
 Search = Callable
@@ -81,7 +81,10 @@ class Oracle:
         self._add_scores(center)
         with self.monitor.phase("planes"):
             cut = self.problem.risk.cut(center.scores)
-            known = [self._plane(*plane) for plane in self.proof.known(dual, cut)]
+            known = [
+                self._plane(self._combine(slope), slope, constant, code)
+                for slope, constant, code in self.proof.known(dual, cut)
+            ]
         return known, self._answer(0.0, center, center.penalty + cut.value, cut, center)
 
     def jump(self, target: Place) -> Answer:
@@ -97,18 +100,17 @@ class Oracle:
 
         In place: the center moves, and the target becomes the point of the plane.
         """
-        if hasattr(self.problem.rows, "rounded") and not self.outputs:
-            coef = target.vector[: self.n_features]
-            coef[...] = self.problem.rows.rounded("scores", coef)
+        coef = self._rounded(target)
         with self.monitor.phase("line search"):
             # Before the scores: a GPU need not have made them yet when these sums are here.
-            ahead = target.vector - center.vector
-            penalty = Penalty(float(ahead @ ahead), float(center.vector @ ahead), center.penalty)
-        self._add_scores(target)
+            ahead, sums = passes.of(center.vector).way(center.vector, target.vector)
+            a, b, square = on_host(sums).sum(axis=0).tolist()
+            penalty = Penalty(a, b, 0.5 * square)
+        self._add_scores(target, coef)
         with self.monitor.phase("line search"):
             change = target.scores
             change -= center.scores
-            if penalty.a <= _ROUNDING**2 * 2.0 * penalty.c:
+            if penalty.a <= ROUNDING**2 * 2.0 * penalty.c:
                 # A direction made of rounding would be followed very far; a free intercept may
                 # move.
                 ahead[:] = 0.0
@@ -152,30 +154,44 @@ class Oracle:
 
     def split(self, place: Place):
         """Return (coef, offset) of a place, shaped as a State's."""
-        outputs = self.outputs
-        size = self.n_features * int(np.prod(outputs, dtype=int))
-        coef = place.vector[:size].reshape(-1, *outputs)
+        coef = place.vector[: self._size()].reshape(-1, *self.outputs)
+        return coef, self._offset(place)
+
+    def _size(self):
+        """Return how many coefficients there are."""
+        return self.n_features * int(np.prod(self.outputs, dtype=int))
+
+    def _offset(self, place):
         if self.intercept is Intercept.NONE:
-            return coef, np.zeros(outputs) if outputs else 0.0
-        offset = np.concatenate([on_host(place.vector[size:]), place.free])
-        return coef, offset if outputs else float(offset[0])
+            return np.zeros(self.outputs) if self.outputs else 0.0
+        offset = np.concatenate([on_host(place.vector[self._size() :]), place.free])
+        return offset if self.outputs else float(offset[0])
 
     def _answer(self, step, center, value, cut, at) -> Answer:
         code = self.proof.code(cut, self.split(at)[0])
         with self.monitor.phase("planes"):
-            plane = self._plane(cut.slope, cut.constant, code)
+            plane = self._plane(self._combine(cut.slope), cut.slope, cut.constant, code)
         return Answer(step, center, value, plane, cut.active)
 
-    def _add_scores(self, place):
-        coef, offset = self.split(place)
+    def _rounded(self, place):
+        """Round coefficients where that helps; return them as the rows want them, if they do."""
+        if self.outputs or not hasattr(self.problem.rows, "round"):
+            return None
+        return self.problem.rows.round(place.vector[: self.n_features])
+
+    def _add_scores(self, place, coef=None):
+        """Find the scores of a place; `coef` may be what `_rounded` has returned."""
         with self.monitor.phase("scores"):
+            coef = self.split(place)[0] if coef is None else coef
             place.scores = self.problem.rows.scores(coef)
-            if np.any(offset):
+            if np.any(offset := self._offset(place)):
                 place.scores += beside(offset, place.scores)
 
-    def _plane(self, slope, constant, code) -> Plane:
-        """Return the plane that one slope of the risk makes."""
-        a = self.problem.rows.combine(slope).ravel()
+    def _combine(self, slope):
+        return self.problem.rows.combine(slope).ravel()
+
+    def _plane(self, a, slope, constant, code) -> Plane:
+        """Return the plane that one slope of the risk makes; a is X^T of it."""
         if self.intercept is Intercept.NONE:
             return Plane(a, np.empty(0), constant, code)
         total, size = on_host(slope.sum(axis=0)), on_host(np.abs(slope).sum(axis=0))
@@ -183,7 +199,7 @@ class Oracle:
 
     def with_intercept(self, a, e, size, constant, code) -> Plane:
         """Return a plane of the slopes a and e, in w and b; `size` are the sums of e's |terms|."""
-        e[np.abs(e) <= _ROUNDING * size] = 0.0
+        e[np.abs(e) <= ROUNDING * size] = 0.0
         if self.intercept is Intercept.PENALIZED:
             a, e = np.concatenate([a, beside(e, a)]), np.empty(0)
         return Plane(a, e, constant, code)

@@ -1,0 +1,211 @@
+"""The CUDA text of an iteration of cutting planes: vectors of planes, and a step along a line.
+
+It follows the text of cuda_source.py.
+"""
+
+STEPS_OF_CUTTING_PLANES = r"""
+// ---- vectors with a number per feature ----
+
+// ahead = end - start; sums of ahead^2, start ahead and start^2.
+extern "C" __global__ void way(const double* __restrict__ start, const double* __restrict__ end,
+                               double* __restrict__ ahead, integer n, double* partial) {
+    double sums[3] = {0.0, 0.0, 0.0};
+    #pragma unroll 4
+    FOR_EACH_ROW(i, n) {
+        const double from = start[i], change = end[i] - from;
+        ahead[i] = change;
+        sums[0] += change * change;
+        sums[1] += from * change;
+        sums[2] += from * from;
+    }
+    leave(sums, partial);
+}
+
+// At most this many vectors, as in cuda.py. Their weights and numbers come by value: a copy would
+// take longer than the sum.
+#define CHOSEN 32
+struct Chosen {
+    double weights[CHOSEN], numbers[CHOSEN], count;
+};
+
+// out (n,) = a sum of rows of `vectors`; or adds that to what is there.
+extern "C" __global__ void mixture(const double* __restrict__ vectors, Chosen chosen, bool more,
+                                   integer n, double* __restrict__ out) {
+    const int count = (int)chosen.count;
+    FOR_EACH_ROW(i, n) {
+        double sum = more ? out[i] : 0.0;
+        #pragma unroll 8
+        for (int j = 0; j < count; ++j)
+            sum += chosen.weights[j] * vectors[(integer)chosen.numbers[j] * n + i];
+        out[i] = sum;
+    }
+}
+
+// partial (parts, m) = products of `vectors` (m, n) with v, of a part of the numbers each. A block
+// takes eight vectors.
+extern "C" __global__ void products(const double* __restrict__ vectors,
+                                    const double* __restrict__ v, int m, integer n,
+                                    double* partial) {
+    const integer share = (n + gridDim.x - 1) / gridDim.x;
+    const integer begin = blockIdx.x * share, end = begin + share < n ? begin + share : n;
+    const int first = 8 * blockIdx.y;
+    const double* from[8];
+    double sums[8];
+    #pragma unroll
+    for (int k = 0; k < 8; ++k) {  // beyond the last, the last once more
+        from[k] = vectors + (integer)min(first + k, m - 1) * n;
+        sums[k] = 0.0;
+    }
+    #pragma unroll 2
+    for (integer i = begin + threadIdx.x; i < end; i += blockDim.x) {
+        const double factor = v[i];
+        #pragma unroll
+        for (int k = 0; k < 8; ++k) sums[k] += factor * from[k][i];
+    }
+    block_sums(sums);
+    if (threadIdx.x == 0)
+        for (int k = 0; k < min(8, m - first); ++k)
+            partial[blockIdx.x * (integer)m + first + k] = sums[k];
+}
+
+// ---- a step ----
+
+// Finds the step at which  1/2 a step^2 + b step + losses  is lowest on the way from scores S to
+// T, or takes `instead` if that is 0. S becomes the scores there. slope is that of the losses a
+// little farther on, by `beyond` of what is left of the way, and lossy has a bit per row: whether
+// that is not 0. found = step, a, b, c, losses there; losses, -r* of the slope and rows with a
+// loss at its place. a, b and c are sums over the m rows of `penalty`; if a is less than
+// `rounding` c, a and b are zero, and the way is `instead_of_way`, the same for all rows.
+//
+// The function's slope has many small jumps, and so is nearly a straight line between two steps:
+// of those at which it is looked at next, some are close to where that is zero, and others not so
+// close, until what is left to gain between two of them is `enough`, as a share of the losses at
+// 0. slack and rate are room for the rows' losses along the line. partial has room for two times
+// the blocks' sums: those of one round may still be read while those of the next are left.
+extern "C" __global__ void __launch_bounds__(256) margin_walk(
+    const signed char* __restrict__ y, const double* __restrict__ cost, bool squared,
+    double* __restrict__ S, const double* __restrict__ T, const double* __restrict__ penalty,
+    int m, double rounding, double instead_of_way, double guess, double instead, double beyond,
+    double enough, int rounds, double* __restrict__ slack, double* __restrict__ rate,
+    double* __restrict__ slope, unsigned* __restrict__ lossy, integer n, double* partial,
+    unsigned* gate, double* found) {
+    __shared__ double terms[3];
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    if (warp < 3) {
+        double sum = 0.0;
+        for (int j = lane; j < m; j += 32) sum += penalty[3 * j + warp];
+        for (int away = 16; away > 0; away >>= 1)
+            sum += __shfl_down_sync(0xffffffffu, sum, away);
+        if (lane == 0) terms[warp] = sum;
+    }
+    __syncthreads();
+    const bool still = terms[0] <= rounding * terms[2];
+    const double a = still ? 0.0 : terms[0], b = still ? 0.0 : terms[1];
+    const double nearness[4] = {1.0 / 8, 1.0 / 128, 1.0 / 4096, 1.0 / 262144};
+    double left = 0.0, right = 2.0 * guess, left_slope = 0.0, right_slope = 0.0, look[8];
+    for (int k = 0; k < 8; ++k) look[k] = right * (k / 7.0);
+    const integer apart = (integer)gridDim.x * blockDim.x;
+    double step = 0.0;
+    bool bracketed = false;
+    int looks = 0;
+    for (int round = 0; round < rounds; ++round) {
+        double sums[9], slopes[9];
+        #pragma unroll
+        for (int k = 0; k < 9; ++k) sums[k] = 0.0;
+        for (integer first = (integer)blockIdx.x * blockDim.x + threadIdx.x; first < n;
+             first += 4 * apart) {
+            double z[4], r[4];  // on their way at the same time
+            #pragma unroll
+            for (int q = 0; q < 4; ++q) {
+                const integer i = first + q * apart;
+                if (i >= n) {
+                    z[q] = -1.0;
+                    r[q] = 0.0;
+                } else if (round > 0) {
+                    z[q] = slack[i];
+                    r[q] = rate[i];
+                } else {
+                    const double scale = squared ? sqrt(cost[i]) : cost[i];
+                    slack[i] = z[q] = scale - scale * y[i] * S[i];
+                    rate[i] = r[q] = -scale * y[i] * (still ? instead_of_way : T[i] - S[i]);
+                }
+            }
+            #pragma unroll
+            for (int q = 0; q < 4; ++q) {
+                if (round == 0) sums[8] += z[q] < 0.0 ? 0.0 : squared ? z[q] * z[q] : z[q];
+                #pragma unroll
+                for (int k = 0; k < 8; ++k) {
+                    const double here = z[q] + look[k] * r[q];
+                    sums[k] += here < 0.0 ? 0.0 : squared ? 2.0 * here * r[q] : r[q];
+                }
+            }
+        }
+        all_sums(sums, partial + (looks++ & 1) * gridDim.x * 9, gate, slopes);
+        if (round == 0) enough *= slopes[8];
+        for (int k = 0; k < 8; ++k) slopes[k] += b + a * look[k];
+        if (round == 0 && slopes[0] >= 0.0) break;  // it never falls
+        for (int k = 0; k < 8; ++k) {
+            if (slopes[k] >= 0.0) {
+                right = look[k];
+                right_slope = slopes[k];
+                bracketed = true;
+                break;
+            }
+            left = look[k];
+            left_slope = slopes[k];
+        }
+        if (!bracketed) {
+            right = 4.0 * left;
+            step = left;
+            for (int k = 0; k < 8; ++k) look[k] = left + (right - left) * ((k + 1) / 8.0);
+            continue;
+        }
+        // Where the tangents at both cross, so much is left to gain.
+        const double width = right - left, share = -left_slope / (right_slope - left_slope);
+        step = left + width * share;
+        if (width * share * right_slope <= enough) break;
+        for (int k = 0; k < 8; ++k) {
+            const double away = k < 4 ? -nearness[k] : nearness[7 - k];
+            look[k] = left + width * fmin(fmax(share + away, 0.0), 1.0);
+        }
+    }
+    if (step == 0.0) step = instead;
+    beyond *= 1.0 - step;
+    double sums[4] = {0.0, 0.0, 0.0, 0.0}, total[4];
+    for (integer first = (integer)blockIdx.x * blockDim.x + threadIdx.x; first - lane < n;
+         first += 4 * apart) {
+        double here[4], ahead[4], label[4], weight[4];
+        #pragma unroll
+        for (int q = 0; q < 4; ++q) {
+            const integer i = first + q * apart < n ? first + q * apart : n - 1;
+            here[q] = S[i];
+            ahead[q] = still ? instead_of_way : T[i] - here[q];
+            label[q] = y[i];
+            weight[q] = cost[i];
+        }
+        #pragma unroll
+        for (int q = 0; q < 4; ++q) {
+            const integer i = first + q * apart;
+            here[q] += step * ahead[q];
+            const Cut now = cut_of(label[q], weight[q], squared, here[q]);
+            const Cut later = cut_of(label[q], weight[q], squared, here[q] + beyond * ahead[q]);
+            const unsigned bits = __ballot_sync(0xffffffffu, i < n && later.slope != 0.0);
+            // In the order of NumPy's packbits: the first of eight rows is a byte's highest bit.
+            if (lane == 0 && i < n) lossy[i / 32] = __byte_perm(__brev(bits), 0, 0x0123);
+            if (i >= n) continue;
+            S[i] = here[q];
+            slope[i] = later.slope;
+            sums[0] += now.loss;
+            sums[1] += later.loss;
+            sums[2] += later.height;
+            sums[3] += later.on;
+        }
+    }
+    all_sums(sums, partial + (looks & 1) * gridDim.x * 9, gate, total);
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        const double all[8] = {step, a, b, terms[2], total[0], total[1], total[2], total[3]};
+        for (int k = 0; k < 8; ++k) found[k] = all[k];
+    }
+}
+
+"""

@@ -1,0 +1,59 @@
+"""Answers to OCAS from two-class losses of rows on a GPU, which is not waited for in between.
+
+A GPU does nothing while the host waits for a number from it, thinks, and sends for more. So the
+search for a step, the step, and the slope of the plane at its end are one kernel, and the product
+of that slope has begun when the host learns what the step was.
+"""
+
+from widemargin import passes
+from widemargin.arrays import beside
+from widemargin.monitor import Monitor
+from widemargin.problem import Problem
+from widemargin.risk import MarginRisk
+from widemargin.solvers.line_search import Penalty
+from widemargin.solvers.oracle import PLANE_AT, ROUNDING, Answer, Oracle
+
+
+class GpuOracle(Oracle):
+    """As `Oracle`; steps are exact, whatever is asked for."""
+
+    def __init__(self, problem: Problem, monitor: Monitor):
+        super().__init__(problem, monitor)
+        self.guess = 0.1
+
+    @staticmethod
+    def can_answer(problem: Problem) -> bool:
+        """Return whether there is a kernel for this problem's steps."""
+        risk = problem.risk
+        return isinstance(risk, MarginRisk) and hasattr(passes.of(risk.cost), "margin_walk")
+
+    def step(self, center, target, search, instead_of_zero) -> Answer:
+        risk = self.problem.risk
+        assert isinstance(risk, MarginRisk)
+        self._add_scores(target, self._rounded(target))
+        with self.monitor.phase("line search"):
+            ahead, sums = passes.of(center.vector).way(center.vector, target.vector)
+            moved = target.free - center.free
+            slope, found = risk.walk(
+                center.scores,
+                target.scores,
+                beside(sums, center.scores),
+                ROUNDING**2,
+                moved.sum(),
+                self.guess,
+                instead_of_zero,
+                PLANE_AT,
+            )
+        with self.monitor.phase("planes"):
+            a = self._combine(slope)
+        with self.monitor.phase("line search"):
+            step, (square, along, start), value, cut = found()
+            penalty = Penalty(square, along, 0.5 * start)
+            if step > 0.0:
+                self.guess = step
+            if square > 0.0:
+                center.vector = center.vector + step * ahead
+            center.free = center.free + step * moved
+        with self.monitor.phase("planes"):
+            plane = self._plane(a, slope, cut.constant, cut.code)
+        return Answer(step, center, penalty.at(step) + value, plane, cut.active)
