@@ -226,17 +226,19 @@ def _products(X, y, C):
         yield "combine, any numbers", median(times(rows.combine, g)), of_combine, {}
     short = entries + vectors // 2 + 4 * (n + 1) * sparse
     yield "CuPy, X @ w", median(times(matmul, X, w.astype(np.float32))), short, {}
-    counts, solve = [], Bundle.solve
+    counts, used, solve = [], [], Bundle.solve
 
     def noted(bundle, tolerance):
+        solution = solve(bundle, tolerance)
         counts.append(bundle.count)
-        return solve(bundle, tolerance)
+        used.append(np.count_nonzero(bundle.z[: bundle.count]))
+        return solution
 
     with patch.object(Bundle, "solve", noted):
         model, _ = fit(X, y, "cuda", 60.0, C=C, solver="ocas", tol=1e-9, max_iter=50)
-    more = account(model) | {"planes": mean(counts)}
-    # Planes are read twice: for the products of a new one, and for the solution.
-    of_bundle = int(2 * 8 * d * mean(counts))
+    more = account(model) | {"planes": mean(counts), "used_planes": mean(used)}
+    # All planes are read for the products of a new one, and those in use for the solution.
+    of_bundle = int(8 * d * (mean(counts) + mean(used)))
     yield "ocas, iteration", pace(model), of_scores + of_combine + of_bundle, more
 
 
