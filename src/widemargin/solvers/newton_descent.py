@@ -24,9 +24,10 @@ from widemargin.solvers.newton_steps import SHARE_OF_GAP, SHORT_STEP, NewtonStep
 # With a start that is not zero, rounding off may begin with this share of its gap, and of the
 # objective, at most: a larger delta would lead away from it.
 _WARM_SHARE, _WARM_ROUNDING = 0.02, 0.01
-# An iteration brings something if the gap falls by this share; so many that do not are enough.
-# After fewer of them, iterations are over all rows.
-_PROGRESS, _PATIENCE, _PATIENCE_WITH_PARTS = 1e-4, 30, 2
+# An iteration brings something if the gap falls by this share, and enough for rows in doubt alone
+# by this one; so many that do not are enough of them. After the latter, they are over all rows.
+_PROGRESS, _PROGRESS_BY_PARTS = 1e-6, 1e-4
+_PATIENCE, _PATIENCE_WITH_PARTS = 30, 2
 
 # Rows in doubt are those nearest to another piece of their loss, beside how far their scores may
 # move: this share of all, or this one once there is a useful bound; but not more than the third.
@@ -136,7 +137,7 @@ class Descent(NewtonSteps):
         self.best = State(self.coef, self.offset, start.dual)
         # No dual variables at all prove that no objective is below zero.
         self.best_primal, self.best_dual = np.inf, -np.inf if np.any(start.dual) else 0.0
-        self.least_gap, self.fruitless = np.inf, 0
+        self.least_gap, self.fruitless, self.slow = np.inf, 0, 0
         self.best_is_exact = False  # whether its value comes from scores as the rows gave them
         self.delegates = share == 1.0 and can_delegate(problem)
         self.deputies: newton_deputies.Deputies | None = None
@@ -173,7 +174,7 @@ class Descent(NewtonSteps):
             there = None
             if self.near and self.delegates:
                 there = yield from self._delegate(point, allowed)
-            if self.near and there is None and self.fruitless < _PATIENCE_WITH_PARTS:
+            if self.near and there is None and self.slow < _PATIENCE_WITH_PARTS:
                 there = yield from self._settle(point, allowed)
             if there is None:
                 yield from self.step(point.alpha, gradient, point.rounding, slanting, allowed)
@@ -189,9 +190,8 @@ class Descent(NewtonSteps):
         self.delegates = self.deputies is not None
         if self.deputies is None:
             return None
-        steps = self.deputies.steps
+        steps, gap = self.deputies.steps, point.primal - point.dual
         combined = yield from self.deputies.begin(coef, offset, z, point)
-        gap = point.primal - point.dual
         yield from steps.approach(max(_LEFT_BY_PART * allowed, _LEFT_BY_DEPUTIES * gap), combined)
         if self.monitor.must_stop():
             return None
@@ -221,9 +221,8 @@ class Descent(NewtonSteps):
         if drawn is None:
             return None
         index, factor = drawn
+        cost, start = factor * self.cost[index], (self.coef, self.offset, self.z)
         ground = Ground(self.ground.stiffness, self.ground.center)
-        start = self.coef, self.offset, self.z
-        cost = factor * self.cost[index]
         steps = self._steps_over(self._take(index), index, cost, ground, start)
         return newton_deputies.Deputies(index, factor, steps)
 
@@ -463,6 +462,7 @@ class Descent(NewtonSteps):
     def _look_for_progress(self):
         gap = self.best_primal - self.best_dual
         self.fruitless = 0 if gap < (1.0 - _PROGRESS) * self.least_gap else self.fruitless + 1
+        self.slow = 0 if gap < (1.0 - _PROGRESS_BY_PARTS) * self.least_gap else self.slow + 1
         self.least_gap = min(gap, self.least_gap)
 
     @property
