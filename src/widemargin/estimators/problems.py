@@ -75,7 +75,9 @@ class ProblemSet:
 
     def _check_classes(self, classes):
         """Raise ValueError unless two classes are left once rows of no weight are gone."""
-        counts = np.bincount(self.codes[self.cost > 0.0], minlength=1)
+        counted = self.cost > 0.0
+        codes = self.codes if counted.all() else self.codes[counted]
+        counts = np.bincount(codes, minlength=1)
         present = np.flatnonzero(on_host(counts))
         if present.size < 2:
             only = repr(classes[present[0]].item()) if present.size else "none"
@@ -102,7 +104,10 @@ class OneVsRest(ProblemSet):
         return len(self.positives)
 
     def __getitem__(self, index: int) -> Problem:
-        y = np.where(self.codes == self.positives[index], np.int8(1), np.int8(-1))
+        # Of bytes, `where` takes ten times as long.
+        y = (self.codes == self.positives[index]).view(np.int8)
+        y *= 2
+        y -= 1
         return Problem(self.rows, self.risk(y, self.cost), self.intercept)
 
     def states(self, coef, intercept, dual):
@@ -124,7 +129,7 @@ class OneVsRest(ProblemSet):
 
     def dual(self, states):
         rows = [on_host(state.dual) for state in states]
-        places = [np.flatnonzero(row) for row in rows]
+        places = [np.flatnonzero(row != 0.0) for row in rows]
         values = np.concatenate([row[place] for row, place in zip(rows, places)])
         starts = np.cumsum([0, *(place.size for place in places)])
         whole = np.int32 if max(values.size, rows[0].size) < 1 << 31 else np.int64
