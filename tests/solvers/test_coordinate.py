@@ -188,6 +188,24 @@ def test_adaptive_frequencies_follow_the_preferences():
     np.testing.assert_allclose(visits[10:], 20, atol=1)
 
 
+def test_rows_that_visits_leave_alone_are_forgotten():
+    X = np.array([[1.0, 0.0], [3.0, 0.0]])
+    problem = Problem(as_rows(X), Hinge([1, 1], np.full(2, 10.0)), Intercept.NONE)
+    descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), "acf", seed=0)
+    descent._check()
+    preferences = []
+    for _ in range(12):
+        descent._pass()
+        preferences.append(descent.schedule.preference.copy())
+    first, second = np.transpose(preferences)
+    assert descent.alpha[0] > 0.0 == descent.alpha[1]
+    assert second.min() == pytest.approx(1.0 / 20.0)  # as low as it gets
+    fallen = second[1:] / second[:-1]
+    assert np.sum(fallen < 0.45) <= 1  # by half at a time
+    assert np.sum(fallen < 0.6) >= 3
+    assert first.max() >= 1.0
+
+
 def test_shuffling_is_uniform():
     from widemargin.kernels.coordinate import shuffle
 

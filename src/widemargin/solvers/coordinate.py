@@ -197,7 +197,7 @@ class _Descent(Descent):
                 if self.schedule.faces and self.monitor.iteration == 0.0 and dual > 0.0:
                     # A warm start tells at once what a multiple of w is worth.
                     found = self.best_primal - self.best_dual
-                    self.optimism = float(np.clip(found / self.seen_gap.sum(), 0.01, 1.0))
+                    self.optimism = max(0.01, found / max(found, float(self.seen_gap.sum())))
 
     def _solve_together(self):
         """Move free dual variables to where together they are best, where that is worth it.
