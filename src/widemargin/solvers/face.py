@@ -65,6 +65,7 @@ class Face:
         self.square = float(w @ w)
         curvature = norms + self.k + self.shift - (2.0 * lean if lean.size else 0.0)
         self.root = np.sqrt(curvature)
+        self.signs_over_root, self.share_of_shift = self.y / self.root, self.shift / curvature
 
     def solve(self, enough, slowest, most, must_stop):
         """Find d by conjugate residuals.
@@ -143,22 +144,27 @@ class Face:
 
     def combine(self, change):
         """Return X^T (change y), and the sums of (change y) and of its multiples of `lean`."""
-        signed = change * self.y
+        return self._combine(change * self.y)
+
+    def _combine(self, signed):
         leaning = float(signed @ self.lean) if self.lean.size else 0.0
         return self.rows.combine(signed), float(signed.sum()), leaning
 
     def _scores(self, w, z, leaning):
-        scores = self.rows.scores(w) + (z * self.k - leaning)
+        scores = self.rows.scores(w)
+        if offset := z * self.k - leaning:
+            scores += offset
         if self.lean.size:
             scores -= z * self.lean
         return scores
 
-    def _product(self, change):
-        """Return Q change."""
-        return self.y * self._scores(*self.combine(change)) + self.shift * change
-
     def _scaled_product(self, scaled):
-        return self._product(scaled / self.root) / self.root
+        """Return Q (scaled / root) / root: of the matrix whose diagonal is 1."""
+        product = self._scores(*self._combine(self.signs_over_root * scaled))
+        product *= self.signs_over_root
+        if self.squared:
+            product += self.share_of_shift * scaled
+        return product
 
     def _farther(self, left, best):
         """Follow `left` from a step as long as the dual rises."""
@@ -177,8 +183,8 @@ class Face:
         if largest == 0.0:
             return 0.0
         across = float(self.upper.max()) / largest
-        slope = float(np.square(self.root * left).sum())
-        bend = float(left @ self._product(left))
+        scaled = self.root * left
+        slope, bend = float(scaled @ scaled), float(scaled @ self._scaled_product(scaled))
         return min(across, slope / bend) if bend > 0.0 else across
 
     def _better(self, change, best):
