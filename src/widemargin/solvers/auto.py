@@ -23,11 +23,12 @@ _NEWTON_PAYS = {False: 300.0, True: 30.0}  # by whether the loss is squared
 # With fewer rows for each feature a hinge needs many Newton steps, and a pass over so few rows
 # costs next to nothing: coordinate descent is faster up to this stretch.
 _ROWS_PER_FEATURE, _FEW_ROWS_PAY = 40, 1000.0
-# With fewer than these it is faster where uniform passes do, see `_ADAPTIVE_PAYS`.
+# With fewer than these it is faster up to that of `_ADAPTIVE_PAYS`.
 _MORE_ROWS_PER_FEATURE = 1000
 # Below this stretch a squared hinge is nearly a parabola, and Newton's first step nearly the last.
 _NEARLY_A_PARABOLA = 0.005
-# Above this stretch adaptive frequencies pay, see `Facts`; a squared loss has no bounds to find.
+# Above this stretch adaptive frequencies pay, see `Facts`, and below it where features are few; a
+# squared loss has no bounds to find.
 _ADAPTIVE_PAYS = {False: 1.2, True: 0.0}
 
 
@@ -79,7 +80,8 @@ def pick(facts: Facts) -> str:
         return "newton"
     if facts.squared and facts.stretch < _NEARLY_A_PARABOLA:
         return "newton"
-    return "acf" if facts.stretch > _ADAPTIVE_PAYS[facts.squared] else "dcd"
+    pays = facts.stretch > _ADAPTIVE_PAYS[facts.squared]
+    return "acf" if pays or facts.n_features <= _FEW_FEATURES else "dcd"
 
 
 def choose(rows, risk: MarginRisk | CrammerSinger) -> str:
