@@ -1,4 +1,4 @@
-"""Steps over the planes in use, and a Cholesky factor that follows them as they come and go.
+"""The pivots of the reduced dual, and a Cholesky factor that follows the planes in use.
 
 `free` (m,) lists `size` planes; L is the factor of a definite matrix M in their rows and columns.
 Loops are written out and functions are few: array expressions would take seconds to compile.
@@ -15,28 +15,27 @@ _SMALLEST_PIVOT = 1e-13
 _DEPENDENT = 1e-9
 # A change of weight is zero if it is this small a share of the terms it is the difference of.
 _ROUNDING = 1e-12
+# Pivots in a row without gain, after which rounding is all that moves.
+_IDLE_PIVOTS = 5
 
 
 @kernel
-def append(L, size, M, free, planes):
-    """Let some planes join the factor; return how many it has then."""
-    for j in planes:
-        pivot = M[j, j]
-        for i in range(size):
-            value = M[free[i], j]
-            for k in range(i):
-                value -= L[i, k] * L[size, k]
-            value /= L[i, i]
-            L[size, i] = value
-            pivot -= value * value
-        L[size, size] = np.sqrt(max(pivot, _SMALLEST_PIVOT * M[j, j]))
-        free[size] = j
-        size += 1
-    return size
+def _append(L, size, M, free, j):
+    """Let plane j join the factor."""
+    pivot = M[j, j]
+    for i in range(size):
+        value = M[free[i], j]
+        for k in range(i):
+            value -= L[i, k] * L[size, k]
+        value /= L[i, i]
+        L[size, i] = value
+        pivot -= value * value
+    L[size, size] = np.sqrt(max(pivot, _SMALLEST_PIVOT * M[j, j]))
+    free[size] = j
 
 
 @kernel
-def remove(L, size, free, gone):
+def _remove(L, size, free, gone):
     """Let the plane at place `gone` leave: Givens rotations restore the triangle."""
     for i in range(gone, size - 1):
         free[i] = free[i + 1]
@@ -101,7 +100,7 @@ def _multipliers(K, target, nu):
 
 
 @kernel
-def way_ahead(L, size, free, N, gradient, z, nu, ahead, change):
+def _way_ahead(L, size, free, N, gradient, z, nu, ahead, change):
     """Set `ahead` and `change` to what leads z and nu to the best z on the free planes.
 
     That is: maximal for the gradient given, with N'z = (1, 0, ..., 0), signs ignored. Written as
@@ -138,7 +137,7 @@ def way_ahead(L, size, free, N, gradient, z, nu, ahead, change):
 
 
 @kernel
-def advance(H, N, size, free, shut, ahead, nu, z, gradient):
+def _advance(H, N, size, free, shut, ahead, nu, z, gradient):
     """Move z (m,) ahead for as long as all weights are >= 0, and the gradient with it.
 
     Returns how much of the way that is, at most all of it, which free plane blocks it, or -1, and
@@ -166,3 +165,69 @@ def advance(H, N, size, free, shut, ahead, nu, z, gradient):
             if above > most:
                 best, most = j, above
     return step, blocking, step * slope, best, most
+
+
+@kernel
+def _definite(H, N):
+    """Return a definite matrix that has the same solution as H, since N'z is fixed."""
+    m, q = N.shape
+    largest = 0.0
+    for i in range(m):
+        largest = max(largest, H[i, i])
+    largest = largest if largest > 0.0 else 1.0
+    M = np.empty((m, m))
+    for i in range(m):
+        for k in range(m):
+            same = 0.0
+            for r in range(q):
+                same += N[i, r] * N[k, r]
+            M[i, k] = H[i, k] + largest * same
+    return M
+
+
+@kernel
+def ascend(H, c, N, z, nu, tolerance):
+    """Move z (m,) to the maximum of c.z - 1/2 z'Hz with N'z = (1, 0, ..., 0), and z >= 0.
+
+    Within `tolerance` in value. nu (q,) are the multipliers of the constraints, of the last
+    solution and then of this one. Returns how many pivots it took.
+    """
+    m, q = N.shape
+    M = _definite(H, N)
+    L, ahead, change = np.empty((m, m)), np.empty(m), np.empty(q)
+    free, size = np.empty(m, dtype=np.int64), 0
+    shut = np.empty(m, dtype=np.bool_)  # neither free nor found to promise what it cannot hold
+    gradient = np.empty(m)
+    for j in range(m):
+        shut[j] = z[j] <= 0.0
+        if not shut[j]:
+            _append(L, size, M, free, j)
+            size += 1
+        gradient[j] = c[j]
+        for k in range(m):
+            gradient[j] -= H[j, k] * z[k]
+    pivots, idle, entered = 0, 0, -1
+    # With a free intercept pivots may do nothing but move it, from plane to plane.
+    most_idle = _IDLE_PIVOTS + (2 * m if q > 1 else 0)
+    while pivots < 20 * m + 100 and idle < most_idle:
+        pivots += 1
+        _way_ahead(L, size, free, N, gradient, z, nu, ahead, change)
+        for r in range(q):
+            nu[r] += change[r]
+        step, blocking, gain, best, above = _advance(
+            H, N, size, free, shut, ahead, nu, z, gradient
+        )
+        idle = idle + 1 if gain <= 0.01 * tolerance else 0
+        if blocking >= 0:
+            gone = free[blocking]
+            _remove(L, size, free, blocking)
+            size -= 1
+            shut[gone] = not (gone == entered and step == 0.0)
+        elif above > tolerance:
+            entered = best
+            _append(L, size, M, free, entered)
+            size += 1
+            shut[entered] = False
+        else:
+            break
+    return pivots
