@@ -16,6 +16,7 @@ from widemargin.data import as_rows
 from widemargin.passes import cpu, gpu
 from widemargin.risk.margin import MarginLine
 from widemargin.solvers.line_search import Penalty, exact
+from widemargin.solvers.reduced_dual import ascend
 
 # What has CUDA kernels of its own; the rest is array expressions, which run as they are.
 KERNELS = (
@@ -73,10 +74,21 @@ def _margin_walk(y, cost, squared, S, T, penalty, rounding, moved, guess, instea
     )
 
 
+def _ascend(H, c, z, height, tolerance, value, last):
+    """What the kernel of this name does, by the host's."""
+    H, trial, nu = H.copy(), z.copy(), np.array([height])
+    H[-1] = H[:, -1] = last()
+    ascend(H, c, np.empty((c.size, 0)), trial, nu, tolerance)
+    trial /= trial.sum()
+    found = c @ trial - 0.5 * trial @ (H @ trial)
+    reached = found >= value - 1e-12 * (c @ trial)
+    return device(-(trial if reached else z)), lambda: np.array([reached, found, *nu, *trial])
+
+
 PASSES = types.SimpleNamespace(
     **{name: getattr(gpu, name) for name in gpu.__all__}
     | {name: _as_on_gpu(getattr(cpu, name)) for name in KERNELS}
-    | {"margin_walk": _margin_walk}
+    | {"margin_walk": _margin_walk, "ascend": _ascend, "most_planes": lambda: 30}
 )
 
 

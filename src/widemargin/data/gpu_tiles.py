@@ -27,7 +27,7 @@ _SLOTS_PART = 3.5
 _WIDTH_STEP = 256
 # Tiles that are in shared memory, or on their way there: as in cuda_tiles.py.
 _BUFFERS = 2
-# Threads that find the largest number: each block of them has its say in the end.
+# Threads that find the largest number: all that read it go through what their blocks have found.
 _FEW_THREADS = 1 << 16
 
 
@@ -130,9 +130,9 @@ class Tiles:
         """Return the lines' products with v, (m,); of their squares, if asked."""
         v = cupy.ascontiguousarray(v)
         unit, parts = self._unit(v, squares), self._room_for_parts()
-        arguments = (v, self.of_places, squares, v.size, parts.size // 2, unit, parts)
+        arguments = (v, self.of_places, squares, v.size, parts.size // 2, *unit, parts)
         cuda.launch("tile_split", parts.size // 8, arguments)
-        return self.product_of(Rounded(self, parts, unit), squares)
+        return self.product_of(Rounded(self, parts, unit[1]), squares)
 
     def rounded(self, v):
         """Return numbers near those of v, by as much as float32's are, that need no low part."""
@@ -143,9 +143,9 @@ class Tiles:
     def round(self, v):
         """Round v in place to such numbers; return what `product_of` takes for it."""
         unit, parts = self._unit(v, squares=False), self._room_for_parts()
-        arguments = (v, self.of_places, v.size, parts.size // 2, unit, parts)
-        cuda.launch("tile_round", parts.size // 2, arguments)
-        return Rounded(self, parts, unit)
+        arguments = (v, self.of_places, v.size, parts.size // 2, *unit, parts)
+        cuda.launch("tile_round", parts.size // 8, arguments)
+        return Rounded(self, parts, unit[1])
 
     def product_of(self, vector: "Rounded", squares=False):
         """As `product`, with a vector that is in parts."""
@@ -160,11 +160,15 @@ class Tiles:
         return cupy.empty(2 * self.n_tiles * self.width, dtype=np.float32)
 
     def _unit(self, v, squares):
-        """Return the largest of v, and a zero that will say whether the low part is needed."""
-        unit = cupy.zeros(2)
+        """Begin to find v's unit; return how many blocks do, and where they leave what they find.
+
+        The kernel that is given both completes it.
+        """
+        blocks = -(-min(v.size, _FEW_THREADS) // cuda.THREADS)
+        unit = cupy.empty(2 + blocks)
         arguments = (v, self.of_places, squares, v.size, unit)
-        cuda.launch("tile_unit", min(v.size, _FEW_THREADS), arguments)
-        return unit
+        cuda.launch("tile_unit", blocks * cuda.THREADS, arguments)
+        return np.int32(blocks), unit
 
 
 class Rounded(NamedTuple):

@@ -4,6 +4,7 @@ Templates are compiled one by one, for what they are asked to do.
 """
 
 from functools import cache
+from math import isqrt
 
 import cupy
 import cupyx
@@ -33,9 +34,6 @@ TILE = 64
 
 # Threads of a block of the product with tiles.
 _TILE_THREADS = 1024
-#: vectors that one kernel can add up, as in cuda_steps.py
-_CHOSEN = 32
-_CHOSEN_TYPE = np.dtype([("all", np.float64, 2 * _CHOSEN + 1)])
 # Numbers of vectors that are worth a block, at least.
 _SHARE = 2048
 
@@ -62,11 +60,22 @@ def _tile_module(device: int):
 
 
 @cache
+def _shared_bytes(device: int) -> int:
+    return cupy.cuda.Device(device).attributes["MaxSharedMemoryPerBlockOptin"]
+
+
+@cache
 def _tile_bytes(device: int) -> int:
-    properties = cupy.cuda.Device(device)
-    if int(properties.compute_capability) < 90:  # which cannot copy tiles by one instruction
+    if int(cupy.cuda.Device(device).compute_capability) < 90:  # cannot copy tiles at once
         return 0
-    return properties.attributes["MaxSharedMemoryPerBlockOptin"]
+    return _shared_bytes(device)
+
+
+@cache
+def _reduced_dual(device: int):
+    function = _function(device, "reduced_dual")
+    function.max_dynamic_shared_size_bytes = _shared_bytes(device) - function.shared_size_bytes
+    return function
 
 
 @cache
@@ -104,82 +113,141 @@ def fold(cut: tuple, out):
         launch("fold", 32 * k * lines.size, (lines, begins, ends, lines.size, np.int32(k), out))
 
 
-def later(array):
-    """Begin to copy an array to the host; return a function that waits for it and returns it.
+class Letter:
+    """Numbers that kernels write into the host's memory themselves: a copy would take longer.
 
-    It does not wait for what is begun after this.
+    Parameters
+    ----------
+    shape : tuple of int
     """
-    room = cupyx.empty_pinned(array.shape, array.dtype)
-    array.get(out=room, blocking=False)
-    copied = cupy.cuda.get_current_stream().record()
 
-    def wait():
-        copied.synchronize()
-        return room
+    def __init__(self, *shape: int):
+        self.numbers = cupyx.empty_pinned(shape)
+        self.address = self.numbers.ctypes.data
 
-    return wait
+    def sent(self, *read):
+        """Return a function that waits for the numbers and returns them.
+
+        They come from what was begun before this; what is begun after it is not waited for. Until
+        then letters that the kernels read are kept.
+        """
+        written, letters = cupy.cuda.get_current_stream().record(), (self, *read)
+
+        def wait():
+            written.synchronize()
+            return letters[0].numbers
+
+        return wait
 
 
-def partial_sums(name: str, n: int, count: int, arguments: tuple):
+def _blocks_of_sums(n: int) -> int:
+    return min(max(1, -(-n // THREADS)), _BLOCKS)
+
+
+def partial_sums(name: str, n: int, count: int, arguments: tuple, where=None):
     """Start a kernel that leaves partial sums; return these, (blocks, count), on the device.
 
     `arguments` lack n and where to leave partial sums: the kernels take these last.
     """
-    blocks = min(max(1, -(-n // THREADS)), _BLOCKS)
-    partial = cupy.empty((blocks, count))
-    _function(cupy.cuda.Device().id, name)((blocks,), (THREADS,), (*arguments, n, partial))
-    return partial
+    blocks = _blocks_of_sums(n)
+    where = cupy.empty((blocks, count)) if where is None else where
+    _function(cupy.cuda.Device().id, name)((blocks,), (THREADS,), (*arguments, n, where))
+    return where
 
 
 def sums(name: str, n: int, count: int, arguments: tuple):
     """As `partial_sums`; return the sums, on the host, (count,)."""
-    partial = partial_sums(name, n, count, arguments)
-    if partial.nbytes > _FEW_BYTES:
-        return partial.sum(axis=0).get()
-    return partial.get().sum(axis=0)
+    blocks = _blocks_of_sums(n)
+    if 8 * blocks * count > _FEW_BYTES:
+        return partial_sums(name, n, count, arguments).sum(axis=0).get()
+    letter = Letter(blocks, count)
+    partial_sums(name, n, count, arguments, letter.address)
+    return letter.sent()().sum(axis=0)
 
 
 def mixture(weights, vectors):
-    """Return the sum of the first of `vectors` times weights (m,), which are on the host: (n,)."""
-    n = vectors.shape[1]
-    out, used = cupy.empty(n), weights.nonzero()[0]
-    for begin in range(0, max(1, used.size), _CHOSEN):
-        some = used[begin : begin + _CHOSEN]
-        chosen = np.zeros(2 * _CHOSEN + 1)
-        chosen[: some.size] = weights[some]
-        chosen[_CHOSEN : _CHOSEN + some.size] = some
-        chosen[-1] = some.size
-        by_value = chosen.view(_CHOSEN_TYPE).reshape(())
-        launch("mixture", n, (vectors, by_value, begin > 0, n, out))
+    """Return the sum of the first of `vectors` times weights, (n,).
+
+    Weights are on the host, (m,), or what `ascend` has returned.
+    """
+    if isinstance(weights, np.ndarray):
+        used, m = weights.nonzero()[0], weights.size
+        chosen = np.zeros(1 + 2 * m)
+        chosen[0] = used.size
+        chosen[1 : 1 + used.size] = weights[used]
+        chosen[1 + m : 1 + m + used.size] = used
+        weights = cupy.asarray(chosen)
+    n, m = vectors.shape[1], np.int32(weights.size // 2)
+    out = cupy.empty(n)
+    launch("mixture", n, (vectors, weights, m, n, out))
     return out
 
 
+class Products:
+    """Products that kernels have begun to find: called, it waits for them, (m,)."""
+
+    def __init__(self, partial: Letter):
+        self.partial, self.wait = partial, partial.sent()
+
+    def __call__(self):
+        return self.wait().sum(axis=0)
+
+
 def products(vectors, v):
-    """Begin to find the products of `vectors` (m, n) with v (n,); return a function that waits."""
+    """Begin to find the products of `vectors` (m, n), and of v itself, with v (n,).
+
+    Returns a function that waits for them, `Products`, (m + 1,).
+    """
     m, n = vectors.shape
     device = cupy.cuda.Device().id
     parts = max(1, min(-(-n // _SHARE), _processors(device) // 2))
-    partial = cupy.empty((parts, m))
-    arguments = (vectors, v, np.int32(m), n, partial)
-    _function(device, "products")((parts, -(-m // 8)), (2 * THREADS,), arguments)
-    found = later(partial)
-    return lambda: found().sum(axis=0)
+    letter = Letter(parts, m + 1)
+    arguments = (vectors, v, np.int32(m), n, letter.address)
+    _function(device, "products")((parts, -(-(m + 1) // 8)), (2 * THREADS,), arguments)
+    return Products(letter)
+
+
+def most_planes() -> int:
+    """Return of how many planes `ascend` can solve the reduced dual."""
+    # H and its factor are in shared memory, and some vectors.
+    return min(THREADS, isqrt(_shared_bytes(cupy.cuda.Device().id) // 16) - 4)
+
+
+def ascend(H, c, z, height: float, tolerance: float, value: float, last: Products):
+    """Begin to solve a reduced dual without a free intercept; see the kernel.
+
+    `last` are the products of the last plane, which H (m, m) lacks. Returns weights, as `mixture`
+    takes them, and a function that waits for numbers: whether `value` is reached, the new value,
+    the height of the planes there, and z (m,).
+    """
+    m = c.size
+    given, found, chosen = Letter(3 + 2 * m + m * m), Letter(3 + m), cupy.empty(1 + 2 * m)
+    given.numbers[:3] = height, tolerance, value
+    given.numbers[3 : 3 + m], given.numbers[3 + m : 3 + 2 * m] = c, z
+    given.numbers[3 + 2 * m :].reshape(m, m)[...] = H
+    parts = len(last.partial.numbers)
+    arguments = (given.address, last.partial.address, np.int32(parts), np.int32(m), chosen)
+    shared_bytes = 8 * (m * m + 8 * m + m * (m | 1))
+    function = _reduced_dual(cupy.cuda.Device().id)
+    function((1,), (THREADS,), (*arguments, found.address), shared_mem=shared_bytes)
+    return chosen, found.sent(given)
 
 
 def start_together(name: str, n: int, per_block: int, count: int, arguments: tuple):
-    """Start a kernel whose blocks wait for each other; return the `count` numbers it finds.
+    """Start a kernel whose blocks wait for each other.
 
-    `arguments` lack n, room for `per_block` numbers a block, the gate at which blocks wait, and
-    where to leave what is found: the kernels take these last.
+    Returns a function that waits for the `count` numbers it finds. `arguments` lack n, room for
+    `per_block` numbers a block, the gate at which blocks wait, and where to leave what is found:
+    the kernels take these last.
     """
     device = cupy.cuda.Device().id
     # So few of them that all run at the same time, beside others of this kind if need be.
     blocks = min(max(1, -(-n // THREADS)), 2 * _processors(device))
-    room = cupy.zeros(1 + count + blocks * per_block)
-    gate, found, partial = room[:1], room[1 : 1 + count], room[1 + count :]
-    arguments = (*arguments, n, partial, gate, found)
+    room, letter = cupy.zeros(1 + blocks * per_block), Letter(count)
+    gate, partial = room[:1], room[1:]
+    arguments = (*arguments, n, partial, gate, letter.address)
     _function(device, name)((blocks,), (THREADS,), arguments)
-    return found
+    return letter.sent()
 
 
 def solve_definite(matrix, right):

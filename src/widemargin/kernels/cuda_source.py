@@ -4,6 +4,7 @@ Sums have a fixed order, or are sums of integers, so that the same input gives t
 """
 
 from widemargin.kernels.cuda_products import PRODUCTS
+from widemargin.kernels.cuda_reduced import REDUCED_DUAL
 from widemargin.kernels.cuda_steps import STEPS_OF_CUTTING_PLANES
 
 #: what every text begins with
@@ -11,9 +12,9 @@ PRELUDE = r"""
 typedef long long integer;
 #define STEPS 8  // as in cuda.py
 
-// Leaves the sums over all threads of a block in sums, for thread 0; in a fixed order.
-template <int K> __device__ void block_sums(double (&sums)[K]) {
-    __shared__ double of_warp[K][32];
+// Returns to thread k the sum of numbers k of all threads of a block; in a fixed order.
+template <int K> __device__ double block_sum(double (&sums)[K]) {
+    __shared__ double of_warp[K][33];
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     for (int k = 0; k < K; ++k)
         for (int away = 16; away > 0; away >>= 1)
@@ -21,17 +22,15 @@ template <int K> __device__ void block_sums(double (&sums)[K]) {
     if (lane == 0)
         for (int k = 0; k < K; ++k) of_warp[k][warp] = sums[k];
     __syncthreads();
-    if (threadIdx.x == 0)
-        for (int k = 0; k < K; ++k) {
-            sums[k] = 0.0;
-            for (int w = 0; w < (int)(blockDim.x >> 5); ++w) sums[k] += of_warp[k][w];
-        }
+    double sum = 0.0;
+    if (threadIdx.x < K)
+        for (int w = 0; w < (int)(blockDim.x >> 5); ++w) sum += of_warp[threadIdx.x][w];
+    return sum;
 }
 
 template <int K> __device__ void leave(double (&sums)[K], double* partial) {
-    block_sums(sums);
-    if (threadIdx.x == 0)
-        for (int k = 0; k < K; ++k) partial[(integer)blockIdx.x * K + k] = sums[k];
+    const double sum = block_sum(sums);
+    if (threadIdx.x < K) partial[(integer)blockIdx.x * K + threadIdx.x] = sum;
 }
 
 #define FOR_EACH_ROW(i, n)                                                   \
@@ -141,22 +140,24 @@ __device__ void meet(unsigned* gate) {
     __syncthreads();
 }
 
-// total = the sums over all threads of all blocks, for each of them; in a fixed order.
-template <int K> __device__ void all_sums(double (&sums)[K], volatile double* partial,
-                                          unsigned* gate, double (&total)[K]) {
+// total = the sums over all threads of all blocks, for each of them; in a fixed order. A warp adds
+// up what blocks have left of one sum, which is on its way at the same time: all blocks wait for
+// the slowest.
+template <int K> __device__ void all_sums(double (&sums)[K], double* partial, unsigned* gate,
+                                          double (&total)[K]) {
     __shared__ double of_all[K];
-    block_sums(sums);
-    if (threadIdx.x == 0)
-        for (int k = 0; k < K; ++k) partial[blockIdx.x * K + k] = sums[k];
+    const double sum = block_sum(sums);
+    if (threadIdx.x < K) partial[threadIdx.x * gridDim.x + blockIdx.x] = sum;
     meet(gate);
-    if (threadIdx.x < 32)
-        for (int k = 0; k < K; ++k) {
-            double some = 0.0;
-            for (int j = threadIdx.x; j < (int)gridDim.x; j += 32) some += partial[j * K + k];
-            for (int away = 16; away > 0; away >>= 1)
-                some += __shfl_down_sync(0xffffffffu, some, away);
-            if (threadIdx.x == 0) of_all[k] = some;
-        }
+    for (int k = threadIdx.x >> 5; k < K; k += blockDim.x >> 5) {
+        double some = 0.0;
+        #pragma unroll 8
+        for (int j = threadIdx.x & 31; j < (int)gridDim.x; j += 32)
+            some += __ldcg(partial + k * gridDim.x + j);
+        for (int away = 16; away > 0; away >>= 1)
+            some += __shfl_down_sync(0xffffffffu, some, away);
+        if ((threadIdx.x & 31) == 0) of_all[k] = some;
+    }
     __syncthreads();
     for (int k = 0; k < K; ++k) total[k] = of_all[k];
 }
@@ -312,5 +313,6 @@ extern "C" __global__ void dual_point(const double* z, const signed char* y, con
 
 """
     + STEPS_OF_CUTTING_PLANES
+    + REDUCED_DUAL
     + PRODUCTS
 )

@@ -21,28 +21,23 @@ extern "C" __global__ void way(const double* __restrict__ start, const double* _
     leave(sums, partial);
 }
 
-// At most this many vectors, as in cuda.py. Their weights and numbers come by value: a copy would
-// take longer than the sum.
-#define CHOSEN 32
-struct Chosen {
-    double weights[CHOSEN], numbers[CHOSEN], count;
-};
-
-// out (n,) = a sum of rows of `vectors`; or adds that to what is there.
-extern "C" __global__ void mixture(const double* __restrict__ vectors, Chosen chosen, bool more,
-                                   integer n, double* __restrict__ out) {
-    const int count = (int)chosen.count;
+// out (n,) = a sum of rows of `vectors`. chosen is how many; their weights, from place 1 on; which
+// they are, from place 1 + m on.
+extern "C" __global__ void mixture(const double* __restrict__ vectors,
+                                   const double* __restrict__ chosen, int m, integer n,
+                                   double* __restrict__ out) {
+    const int count = (int)chosen[0];
     FOR_EACH_ROW(i, n) {
-        double sum = more ? out[i] : 0.0;
+        double sum = 0.0;
         #pragma unroll 8
         for (int j = 0; j < count; ++j)
-            sum += chosen.weights[j] * vectors[(integer)chosen.numbers[j] * n + i];
+            sum += chosen[1 + j] * vectors[(integer)chosen[1 + m + j] * n + i];
         out[i] = sum;
     }
 }
 
-// partial (parts, m) = products of `vectors` (m, n) with v, of a part of the numbers each. A block
-// takes eight vectors.
+// partial (parts, m + 1) = products of `vectors` (m, n), and of v itself, with v, of a part of the
+// numbers each. A block takes eight vectors.
 extern "C" __global__ void products(const double* __restrict__ vectors,
                                     const double* __restrict__ v, int m, integer n,
                                     double* partial) {
@@ -52,8 +47,8 @@ extern "C" __global__ void products(const double* __restrict__ vectors,
     const double* from[8];
     double sums[8];
     #pragma unroll
-    for (int k = 0; k < 8; ++k) {  // beyond the last, the last once more
-        from[k] = vectors + (integer)min(first + k, m - 1) * n;
+    for (int k = 0; k < 8; ++k) {
+        from[k] = first + k < m ? vectors + (integer)(first + k) * n : v;
         sums[k] = 0.0;
     }
     #pragma unroll 2
@@ -62,10 +57,9 @@ extern "C" __global__ void products(const double* __restrict__ vectors,
         #pragma unroll
         for (int k = 0; k < 8; ++k) sums[k] += factor * from[k][i];
     }
-    block_sums(sums);
-    if (threadIdx.x == 0)
-        for (int k = 0; k < min(8, m - first); ++k)
-            partial[blockIdx.x * (integer)m + first + k] = sums[k];
+    const double sum = block_sum(sums);
+    const int place = first + threadIdx.x;
+    if (threadIdx.x < 8 && place <= m) partial[blockIdx.x * (integer)(m + 1) + place] = sum;
 }
 
 // ---- a step ----

@@ -39,26 +39,25 @@ extern "C" __global__ void tile_sizes(const float* values, const int* columns,
 
 // ---- V, times the sizes of its places, as unit (high + low), with numbers of 32 bits ----
 
-// most, zero before, = the largest of all threads' numbers, none of which is negative: then their
-// bits are ordered as they are.
-__device__ void leave_largest(double mine, unsigned long long* most) {
+// Returns to all threads of a block the largest of their numbers, none of which is negative.
+__device__ double largest_of_block(double mine) {
     __shared__ double of_warp[32];
     for (int away = 16; away > 0; away >>= 1)
-        mine = fmax(mine, __shfl_down_sync(0xffffffffu, mine, away));
+        mine = fmax(mine, __shfl_xor_sync(0xffffffffu, mine, away));
     if ((threadIdx.x & 31) == 0) of_warp[threadIdx.x >> 5] = mine;
     __syncthreads();
-    if (threadIdx.x > 0) return;
-    for (int w = 1; w < (int)(blockDim.x >> 5); ++w) mine = fmax(mine, of_warp[w]);
-    atomicMax(most, (unsigned long long)__double_as_longlong(mine));
+    for (int w = 0; w < (int)(blockDim.x >> 5); ++w) mine = fmax(mine, of_warp[w]);
+    return mine;
 }
 
 __device__ double raised(float size, bool squares) {
     return squares ? (double)size * size : (double)size;
 }
 
-// unit (2,), zero before: max |V|, and then whether V needs a low part.
+// unit is max |V|, whether V needs a low part, and then what the first is made of: the largest
+// number that each block has seen.
 extern "C" __global__ void tile_unit(const double* V, const float* sizes, bool squares, integer n,
-                                     unsigned long long* unit) {
+                                     double* unit) {
     const integer apart = (integer)gridDim.x * blockDim.x;
     double most = 0.0;
     for (integer first = (integer)blockIdx.x * blockDim.x + threadIdx.x; first < n;
@@ -72,7 +71,19 @@ extern "C" __global__ void tile_unit(const double* V, const float* sizes, bool s
         #pragma unroll
         for (int k = 0; k < 8; ++k) most = fmax(most, some[k]);
     }
-    leave_largest(most, unit);
+    most = largest_of_block(most);
+    if (threadIdx.x > 0) return;
+    unit[2 + blockIdx.x] = most;
+    if (blockIdx.x == 0) unit[1] = 0.0;
+}
+
+// Completes what `tile_unit` has left; returns max |V|.
+__device__ double whole_unit(int blocks, double* unit) {
+    double most = 0.0;
+    for (int j = threadIdx.x; j < blocks; j += blockDim.x) most = fmax(most, unit[2 + j]);
+    most = largest_of_block(most);
+    if (blockIdx.x == 0 && threadIdx.x == 0) unit[0] = most;
+    return most;
 }
 
 #define LOW 16777216.0  // what low is multiplied by, to be about as large as high: 2 to the 24
@@ -81,8 +92,9 @@ extern "C" __global__ void tile_unit(const double* V, const float* sizes, bool s
 // double is not worth a second product: low is needed only if something is more.
 extern "C" __global__ void tile_split(const double* __restrict__ V,
                                       const float* __restrict__ sizes, bool squares, integer n,
-                                      integer padded, double* unit, float* __restrict__ parts) {
-    const double whole = *unit, per_unit = whole > 0.0 ? 1.0 / whole : 0.0;
+                                      integer padded, int blocks, double* unit,
+                                      float* __restrict__ parts) {
+    const double whole = whole_unit(blocks, unit), per_unit = whole > 0.0 ? 1.0 / whole : 0.0;
     bool more = false;
     #pragma unroll 4
     FOR_EACH_ROW(i, padded) {
@@ -98,8 +110,8 @@ extern "C" __global__ void tile_split(const double* __restrict__ V,
 
 // Rounds numbers so that they need no low part, which is left as it is.
 extern "C" __global__ void tile_round(double* V, const float* sizes, integer n, integer padded,
-                                      const double* unit, float* parts) {
-    const double whole = *unit, per_unit = whole > 0.0 ? 1.0 / whole : 0.0;
+                                      int blocks, double* unit, float* parts) {
+    const double whole = whole_unit(blocks, unit), per_unit = whole > 0.0 ? 1.0 / whole : 0.0;
     FOR_EACH_ROW(i, padded) {
         const double size = i < n ? (double)sizes[i] : 1.0;
         const float high = i < n ? (float)(V[i] * size * per_unit) : 0.0f;
@@ -183,6 +195,7 @@ extern "C" __global__ void tile_fill(const int* columns, const integer* starts, 
 // ---- the product ----
 
 #define BUFFERS 2  // as in gpu_tiles.py
+#define AHEAD 3    // times four entries that a thread has on their way
 
 __device__ unsigned address(const void* shared) {
     return (unsigned)__cvta_generic_to_shared(shared);
@@ -290,15 +303,18 @@ extern "C" __global__ void __launch_bounds__(1024) tile_product(
     const Scale scale = {high_scale, low_scale, high_scale * low_scale, squares};
     for (int pass = 0; pass < passes; ++pass) {
         Way way = {values, codes, begins, n_tiles, begins[0] + 4 * (int)threadIdx.x, 0};
-        Entries first = way.take(), second = way.take();  // on their way at the same time
+        Entries next[AHEAD];
+        #pragma unroll
+        for (int k = 0; k < AHEAD; ++k) next[k] = way.take();
         for (int t = 0; t < n_tiles; ++t) {
             const int all = pass * n_tiles + t, buffer = all % BUFFERS;
             float* tile = tiles + buffer * width;
             wait_for(arrived + buffer, all / BUFFERS & 1);
-            while (first.tile == t) {
-                const Entries here = first;
-                first = second;
-                second = way.take();
+            while (next[0].tile == t) {
+                const Entries here = next[0];
+                #pragma unroll
+                for (int k = 1; k < AHEAD; ++k) next[k - 1] = next[k];
+                next[AHEAD - 1] = way.take();
                 add(sums, slots, here.codes.x, here.values.x, tile, scale);
                 add(sums, slots, here.codes.y, here.values.y, tile, scale);
                 add(sums, slots, here.codes.z, here.values.z, tile, scale);

@@ -155,11 +155,12 @@ def mixture(weights, vectors):
 
 
 def products(vectors, v):
-    """Return a function that returns the products of `vectors` (m, d) with v (d,), on the host.
+    """Return a function that returns the products of `vectors` (m, d), and of v itself, with v.
 
-    On a GPU it waits for them, but for nothing that was begun after this.
+    They are on the host, (m + 1,). On a GPU it waits for them, but for nothing that was begun
+    after this.
     """
-    found = vectors @ v
+    found = np.append(vectors @ v, v @ v)
     return lambda: found
 
 

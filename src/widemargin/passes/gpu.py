@@ -15,6 +15,7 @@ from widemargin.passes.pairs import pair_sums
 __all__ = [
     "ROWS_PER_ROUND",
     "advance",
+    "ascend",
     "changed",
     "curvature",
     "dual_point",
@@ -25,6 +26,7 @@ __all__ = [
     "margin_walk",
     "mean_curvature",
     "mixture",
+    "most_planes",
     "multiclass_cut",
     "multiclass_mix",
     "multiclass_sums",
@@ -82,7 +84,7 @@ def margin_walk(y, cost, squared, S, T, penalty, rounding, moved, guess, instead
     arguments = (y, cost, squared, S, T, penalty, np.int32(len(penalty)), *numbers)
     arguments += (np.int32(_ROUNDS), slack, rate, slope, lossy)
     cuda = _cuda()
-    found = cuda.later(cuda.start_together("margin_walk", S.size, 18, 8, arguments))
+    found = cuda.start_together("margin_walk", S.size, 18, 8, arguments)
     return slope, lossy.view(np.uint8)[: -(-S.size // 8)], found
 
 
@@ -120,6 +122,23 @@ def products(vectors, v):
     return _cuda().products(vectors, v)
 
 
+def most_planes():
+    """Return of how many planes `ascend` can solve the reduced dual."""
+    return _cuda().most_planes()
+
+
+def ascend(H, c, z, height, tolerance, value, last):
+    """Begin to solve a reduced dual without a free intercept; see solvers/reduced_dual.py.
+
+    `last` are what `products` has returned for the last plane: H (m, m) need not have its row and
+    column. `height` and z (m,) are of the last solution, and `value` is what its value was.
+    Returns weights -z, as `mixture` takes them, and a function that waits for numbers: whether
+    that value is reached, the new one, the planes' height, and the new z. Where it is not
+    reached, the weights are those of the last solution.
+    """
+    return _cuda().ascend(H, c, z, height, tolerance, value, last)
+
+
 def rates(y, change, shift):
     rate = np.empty_like(change)
     _cuda().launch("rates", change.size, (y, change, float(shift), rate, change.size))
@@ -129,7 +148,7 @@ def rates(y, change, shift):
 def lowest(z, rate, cost, delta, cap, slope, curvature, guess, slope_left):
     numbers = (1.0 / delta, cap, slope, curvature, guess, slope_left, ROUNDING)
     arguments = (z, rate, cost, *map(float, numbers), np.int32(TRIALS))
-    step, curved = _cuda().start_together("lowest", z.size, 6, 2, arguments).get()
+    step, curved = _cuda().start_together("lowest", z.size, 6, 2, arguments)()
     return float(step), float(curved)
 
 

@@ -52,7 +52,7 @@ class Bundle:
         self.capacity = int(np.clip(_BYTES // (8 * max(1, size)), _FEWEST, _MOST))
         self.merge = merge
         self.count = 1
-        self.value = 0.0  # of the reduced dual: a lower bound on every objective
+        self._value = 0.0
         self.a = np.zeros_like(like, shape=(1, size))
         self.e = np.zeros((1, n_free))
         self.c = np.zeros(1)
@@ -63,6 +63,7 @@ class Bundle:
         self.solved = 0
         self.codes: list = [None]
         self.coming: Callable | None = None  # returns the last plane's row of the Gram matrix
+        self.solving: Callable | None = None  # returns a solution that a GPU has begun to find
 
     def _make_room(self):
         """Double the room for planes, up to the capacity."""
@@ -76,17 +77,21 @@ class Bundle:
         gram[: self.count, : self.count] = self.gram
         self.gram = gram
 
-    def _products(self, m, j):
-        """Return a function that returns those of the first m planes with plane j."""
-        return passes.of(self.a).products(self.a[:m], self.a[j])
+    @property
+    def value(self):
+        """Of the reduced dual: a lower bound on every objective."""
+        self._settle()
+        return self._value
 
     @property
     def used(self):
         """The planes with a share in the solution, plane 0 apart."""
+        self._settle()
         return 1 + np.flatnonzero(self.z[1 : self.count] > 0.0)
 
     def add(self, a, e, c, code):
         """Add the plane a.w + e.b + c; `code` is its packed slope."""
+        self._settle()
         self._complete()
         self._drop_idle()
         if self.count == self.capacity:
@@ -94,26 +99,46 @@ class Bundle:
         elif self.count == len(self.c):
             self._make_room()
         j = self.count
-        self.a[j], self.e[j], self.c[j] = a, e, c
+        self.coming = passes.of(self.a).products(self.a[:j], a)
+        self.a[j], self.e[j], self.c[j] = a, e, c  # a GPU is not waited for to copy a
         self.z[j] = self.idle[j] = 0.0
-        self.coming = self._products(j + 1, j)
         self.codes.append(code)
         self.count += 1
 
     def solve(self, tolerance: float):
-        """Solve the reduced dual to `tolerance` in value; return (w, b) of the solution."""
-        self._complete()
-        m = self.count
+        """Solve the reduced dual to `tolerance` in value; return (w, b) of the solution.
+
+        On a GPU w may be still to come. Then nobody need wait for it, nor for the solution.
+        """
+        self._settle()
+        self.solved += 1
+        m, there = self.count, passes.of(self.a)
         z, gram = self.z[:m], self.gram[:m, :m]
+        may_begin = self.coming is not None and self.nu.size == 1 and hasattr(there, "ascend")
+        if may_begin and m <= there.most_planes():
+            weights, self.solving = there.ascend(
+                gram, self.c[:m], z, float(self.nu[0]), tolerance, self._value, self.coming
+            )
+            return there.mixture(weights, self.a), -self.nu[1:]
+        self._complete()
         trial, nu = z.copy(), self.nu.copy()
         ascend(gram, self.c[:m], self.e[:m], trial, nu, tolerance)
         trial /= trial.sum()
         height = float(self.c[:m] @ trial)
         value = height - 0.5 * float(trial @ (gram @ trial))
-        if value >= self.value - _ROUNDING * height:
-            z[:], self.nu, self.value = trial, nu, max(value, self.value)
-        self.solved += 1
-        return passes.of(self.a).mixture(-z, self.a), -self.nu[1:]
+        if value >= self._value - _ROUNDING * height:
+            z[:], self.nu, self._value = trial, nu, max(value, self._value)
+        return there.mixture(-z, self.a), -self.nu[1:]
+
+    def _settle(self):
+        """Take over a solution that a GPU has begun to find."""
+        if self.solving is not None:
+            reached, value, height, *z = self.solving()
+            self.solving = None
+            self._complete()
+            if reached:
+                self.z[: self.count] = z
+                self.nu[0], self._value = height, max(float(value), self._value)
 
     def _complete(self):
         """Wait for the products of the last plane, which a GPU may still be working on."""
@@ -128,6 +153,7 @@ class Bundle:
         The solution keeps its weights, or as many of them as raise the bound: plane 0 has the
         rest.
         """
+        self._settle()
         self._complete()
         m = self.count
         for array in (self.a, self.e, self.c):
@@ -138,7 +164,7 @@ class Bundle:
         share = min(1.0, height / bend) if bend > 0.0 else 1.0
         z *= share
         z[0] += 1.0 - share
-        self.value = share * (height - 0.5 * share * bend)
+        self._value = share * (height - 0.5 * share * bend)
 
     def _drop_idle(self):
         # When a plane comes, not in `solve`: a GPU is at work then, and here it would wait.
@@ -173,7 +199,8 @@ class Bundle:
         self.codes[i] = self.merge(self.codes[i], p, self.codes[j], 1.0 - p)
         self.z[i], self.idle[i] = total, 0.0
         m = self.count
-        self.gram[:m, i] = self.gram[i, :m] = self._products(m, i)()
+        found = passes.of(self.a).products(self.a[:m], self.a[i])
+        self.gram[:m, i] = self.gram[i, :m] = found()[:m]
         self._remove(j)
 
     def slopes(self):

@@ -128,12 +128,12 @@ class _Run:
 
     def _take(self, answer):
         """Take over what the oracle has found, and remember the best point."""
+        with self.monitor.phase("planes"):
+            self.bundle.add(*answer.plane)
         self.center, self.active = answer.center, answer.active
         if answer.value < self.best_primal:
             self.best_primal = answer.value
             self.best = Place(answer.center.vector, answer.center.free)
-        with self.monitor.phase("planes"):
-            self.bundle.add(*answer.plane)
 
     def _exact(self, penalty, line):
         if isinstance(self.oracle.problem.risk, RowRisk):

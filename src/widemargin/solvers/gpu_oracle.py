@@ -5,13 +5,30 @@ search for a step, the step, and the slope of the plane at its end are one kerne
 of that slope has begun when the host learns what the step was.
 """
 
+from functools import cached_property
+
 from widemargin import passes
 from widemargin.arrays import beside
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem
 from widemargin.risk import MarginRisk
 from widemargin.solvers.line_search import Penalty
-from widemargin.solvers.oracle import PLANE_AT, ROUNDING, Answer, Oracle
+from widemargin.solvers.oracle import PLANE_AT, ROUNDING, Answer, Oracle, Place
+
+
+class PlaceAhead(Place):
+    """A place on the way from another; its vector is made when it is first asked for.
+
+    By then a GPU has begun with what the next solution waits for.
+    """
+
+    def __init__(self, start, step, ahead, free, scores):
+        self.start, self.step, self.ahead = start, step, ahead
+        self.free, self.scores = free, scores
+
+    @cached_property
+    def vector(self):
+        return self.start + self.step * self.ahead
 
 
 class GpuOracle(Oracle):
@@ -51,9 +68,9 @@ class GpuOracle(Oracle):
             penalty = Penalty(square, along, 0.5 * start)
             if step > 0.0:
                 self.guess = step
-            if square > 0.0:
-                center.vector = center.vector + step * ahead
-            center.free = center.free + step * moved
+            free = center.free + step * moved
+            ahead = ahead if square > 0.0 else 0.0  # else it is rounding, which nobody followed
+            center = PlaceAhead(center.vector, step, ahead, free, center.scores)
         with self.monitor.phase("planes"):
             plane = self._plane(a, slope, cut.constant, cut.code)
         return Answer(step, center, penalty.at(step) + value, plane, cut.active)

@@ -1,0 +1,65 @@
+"""On a GPU: planes of a bundle, and its reduced dual."""
+
+import numpy as np
+import pytest
+
+from widemargin.passes import gpu as passes
+from widemargin.solvers.reduced_dual import ascend
+
+pytestmark = pytest.mark.gpu
+
+cupy = pytest.importorskip("cupy")
+
+
+@pytest.mark.parametrize("n", [1, 1000, 300_001])
+@pytest.mark.parametrize("m", [1, 7, 70])
+def test_planes(n, m):
+    random = np.random.default_rng(n)
+    vectors, weights = random.normal(size=(m, n)), random.random(m)
+    weights[1::3] = 0.0
+    there = cupy.asarray(vectors)
+    mixed = passes.mixture(weights, there)
+    np.testing.assert_allclose(mixed.get(), weights @ vectors, rtol=1e-12, atol=1e-12)
+    products = passes.products(there, there[m // 2])()
+    expected = np.append(vectors, vectors[[m // 2]], axis=0) @ vectors[m // 2]
+    np.testing.assert_allclose(products, expected, rtol=1e-10, atol=1e-10 * n)
+    assert (passes.products(there, there[m // 2])() == products).all()
+    ahead, sums = passes.way(there[0], mixed)
+    expected = vectors[0], mixed.get() - vectors[0]
+    np.testing.assert_array_equal(ahead.get(), expected[1])
+    for found, (one, other) in zip(sums.sum(axis=0), ((1, 1), (0, 1), (0, 0)), strict=True):
+        assert float(found) == pytest.approx(expected[one] @ expected[other], rel=1e-11, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_reduced_dual(seed):
+    random = np.random.default_rng(seed)
+    m = passes.most_planes() if seed % 5 == 0 else random.integers(2, 40)
+    a = random.normal(size=(m, random.integers(1, 50))) * random.choice([1e-3, 1.0, 1e3])
+    if seed % 3 == 0:  # half of them nearly the same
+        a[m // 2 :] = a[m // 2] + 1e-6 * a[m // 2 :]
+    c = np.abs(random.normal(size=m)) * np.abs(a).max()
+    a[0] = c[0] = 0.0
+    H, there, scale = a @ a.T, cupy.asarray(a), c.max()
+    last = passes.products(there[:-1], there[-1])
+    z, nu = np.eye(m)[0], np.zeros(1)
+    if seed % 2:  # begin with the best of all others
+        others = slice(m - 1)
+        no_intercept = np.empty((m - 1, 0))
+        ascend(H[others, others], c[others], no_intercept, z[others], nu, 1e-9 * scale)
+    H[-1] = H[:, -1] = np.nan
+    given = H, c, z, float(nu[0]), 1e-10 * scale
+    weights, found = passes.ascend(*given, 0.0, last)
+    w = passes.mixture(weights, there).get()
+    reached, value, height, *found = found()
+    assert reached
+    assert min(found) >= 0.0
+    assert sum(found) == pytest.approx(1.0)
+    np.testing.assert_allclose(w, -(np.array(found) @ a), atol=1e-12 * np.abs(a).max())
+    assert value == pytest.approx(c @ found - 0.5 * w @ w, abs=1e-9 * scale)
+    assert np.max(a @ w + c) + 0.5 * w @ w - value <= 1e-6 * scale
+    assert height == pytest.approx(np.max(a @ w + c), abs=1e-6 * scale)
+    # What would be lower than before is not taken.
+    weights, found = passes.ascend(*given, 10.0 * scale, last)
+    assert not found()[0]
+    assert (passes.mixture(weights, there) == passes.mixture(-z, there)).all()
