@@ -82,10 +82,10 @@ class Sets:
             classes = np.unique(y)
             return X, y if set(classes) == {-1, 1} else np.where(y == classes[0], 1, -1)
         X = X.toarray()
-        largest = np.abs(X).max(axis=0)
         if name == "mnist":  # pixels, to [0, 1]
-            largest[:] = 255.0 if largest.max() > 1.0 else 1.0
-        return X / np.where(largest > 0.0, largest, 1.0).astype(np.float32), y
+            return X / np.float32(255.0 if X.max() > 1.0 else 1.0), y
+        low, high = X.min(axis=0), X.max(axis=0)  # as `datasets.load` does; again changes nothing
+        return (X - low) / np.where(high > low, high - low, 1), y
 
 
 def to_device(X):
