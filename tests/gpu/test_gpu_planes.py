@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 
+from widemargin import LinearSVC
 from widemargin.passes import gpu as passes
 from widemargin.solvers.reduced_dual import ascend
 
@@ -63,3 +65,28 @@ def test_reduced_dual(seed):
     weights, found = passes.ascend(*given, 10.0 * scale, last)
     assert not found()[0]
     assert (passes.mixture(weights, there) == passes.mixture(-z, there)).all()
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("intercept", ["none", "free", "penalized"])
+@pytest.mark.parametrize("C", [1.0, 1000.0])  # some planes, and more than the kernel takes
+def test_planes_of_many_features(loss, intercept, C):
+    random = np.random.default_rng(0)
+    X = scipy.sparse.random(1500, 40_000, 1e-3, "csr", np.float32, random)
+    y = (X @ random.normal(size=X.shape[1]) + 0.1 > 0).astype(int)
+    y[::10] = 1 - y[::10]
+    model = LinearSVC(
+        C=C,
+        loss=loss,
+        solver="ocas",
+        fit_intercept=intercept != "none",
+        penalized_intercept=intercept == "penalized",
+        device="cuda",
+    ).fit(X, y)
+    twin = LinearSVC(**(model.get_params() | {"device": "cpu", "solver": "auto"})).fit(X, y)
+    for one, other in ((model, twin), (twin, model)):
+        assert one.status_ == "converged"
+        assert one.certificate_.dual <= other.certificate_.primal * (1.0 + 1e-12)
+    repeat = LinearSVC(**model.get_params()).fit(X, y)
+    np.testing.assert_array_equal(repeat.coef_, model.coef_)
+    assert repeat.certificate_ == model.certificate_
