@@ -146,7 +146,9 @@ def solvers_taken(X) -> set[str]:
     from widemargin.solvers import auto
 
     rows, signs = as_rows(X), np.ones(X.shape[0])
-    return {auto.choose(rows, Hinge(signs, np.full(signs.size, C))) for C in COSTS}
+    return {
+        auto.choose(rows, Hinge(signs, np.full(signs.size, C)), warm=COSTS[0] < C) for C in COSTS
+    }
 
 
 def theirs(X, y, costs) -> dict:

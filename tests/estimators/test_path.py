@@ -20,8 +20,10 @@ from strategies import multiclass_problems, problems
 from widemargin import LinearSVC, LinearSVCCV, svm_path
 from widemargin.data import as_rows
 from widemargin.data.subset import Subset
-from widemargin.estimators.path import CostPath, _carried
-from widemargin.problem import Intercept, State
+from widemargin.estimators.path import CostPath, _carried, _Trail
+from widemargin.monitor import Monitor
+from widemargin.problem import Intercept, Problem, State
+from widemargin.risk import Hinge
 from widemargin.solvers import auto
 from widemargin.solvers.coordinate import CoordinateDescent
 from widemargin.solvers.newton import Newton
@@ -234,8 +236,6 @@ def test_verbose_in_a_log_file():
 def test_the_factor_is_the_best_between(problem, ratio):
     """Of all multiples of a solution's dual variables from 1 to ratio, none has a higher dual."""
     from widemargin.certificate import dual_value
-    from widemargin.monitor import Monitor
-    from widemargin.problem import Problem
 
     solver = auto.make("dcd", problem.risk, seed=0)
     state = solver.solve(problem, State.zero(problem), Monitor(tol=1e-6, max_iter=300))
@@ -254,6 +254,63 @@ def test_the_factor_is_the_best_between(problem, ratio):
     for factor in np.linspace(1.0, ratio, 7):
         other, _ = dual_value(later, factor * state.dual)
         assert best >= other - 1e-3 * abs(other) - 1e-9
+
+
+def _solved(rows, y, C, intercept=Intercept.PENALIZED):
+    problem = Problem(rows, Hinge(y, np.full(len(y), C)), intercept)
+    monitor = Monitor(tol=1e-12, max_iter=10_000)
+    return problem, auto.make("acf", problem.risk, seed=0).solve(
+        problem, State.zero(problem), monitor
+    )
+
+
+def test_a_trail_leads_to_the_solution():
+    """Where no row reaches or leaves a bound, solutions are linear in C: on both sides of 1."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(40, 3))
+    y = np.where(X[:, 0] + rng.normal(size=40) > 0.0, 1, -1)
+    rows = as_rows(X)
+    costs = 1.0, 1.001, 1.003
+    (_, first), (_, second), (problem, last) = (_solved(rows, y, C) for C in costs)
+    assert np.any((second.dual > 0.0) & (second.dual < costs[1]))  # some are free
+    start = _Trail(costs[0], first.dual).followed(problem, second, *costs[1:])
+    np.testing.assert_allclose(start.dual, last.dual, atol=2e-5)
+    assert np.abs(second.dual - last.dual).max() > 1e-3
+    assert start.coef is second.coef
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1.01, 3.0, 1e4]))
+@settings(max_examples=20)
+def test_a_trail_keeps_the_bounds(seed, C):
+    rng = np.random.default_rng(seed)
+    cost = rng.random(30) * (rng.random(30) < 0.8)
+    before, now = (np.clip(f * rng.normal(size=30), 0.0, f * cost) for f in (0.5, 1.0))
+    problem = Problem(as_rows(rng.normal(size=(30, 2))), Hinge(np.ones(30), C * cost))
+    state = State(np.zeros(2), 0.0, now)
+    dual = _Trail(0.5, before.astype(np.float32)).followed(problem, state, 1.0, C).dual
+    assert np.all((dual >= 0.0) & (dual <= C * cost))
+    assert np.all(dual[now == 0.0] == 0.0)
+    at_bound = (now == cost) & (cost > 0.0)
+    np.testing.assert_allclose(dual[at_bound], C * cost[at_bound])
+
+
+def test_a_path_leaves_a_trail(monkeypatch):
+    """Of a hinge, in coordinate descent, and from the third cost on."""
+    followed = []
+    lead = _Trail.followed
+
+    def spied(self, problem, state, former_C, C):
+        followed.append((self.C, former_C, C))
+        return lead(self, problem, state, former_C, C)
+
+    monkeypatch.setattr(_Trail, "followed", spied)
+    Cs = [0.1, 0.2, 0.5, 1.0]
+    svm_path(X, Y, Cs=Cs, solver="acf", loss="hinge", n_jobs=1)
+    assert followed == [(0.1, 0.2, 0.5), (0.2, 0.5, 1.0)]
+    followed.clear()
+    svm_path(X, Y, Cs=Cs, solver="acf", loss="squared_hinge")
+    svm_path(X, Y, Cs=Cs, solver="newton", loss="hinge")
+    assert followed == []
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -1,6 +1,7 @@
 """The choice of a solver, against the measurements that it was made from."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -77,3 +78,15 @@ def test_newton_says_what_it_cannot_do():
     rows = as_rows(np.eye(3))
     with pytest.raises(ValueError, match=r"two classes apart .* needs one of 'dcd', 'acf'"):
         auto.check("newton", rows, CrammerSinger(np.arange(3), np.ones(3), 3))
+
+
+def test_a_known_solution_nearby_is_for_adaptive_frequencies():
+    cold = auto.Facts(n_rows=20_000, n_features=50_000, squared=False, stretch=0.01)
+    assert auto.pick(cold) == "dcd"
+    assert auto.pick(replace(cold, warm=True)) == "acf"
+    few = auto.Facts(n_rows=30_000, n_features=100, squared=False, stretch=10.0)
+    assert auto.pick(few) == "newton"
+    assert auto.pick(replace(few, warm=True)) == "acf"
+    many_rows = replace(few, n_rows=1_000_000, warm=True)
+    assert auto.pick(many_rows) == "newton"
+    assert auto.pick(replace(few, squared=True, warm=True)) == "newton"

@@ -188,13 +188,20 @@ def test_adaptive_frequencies_follow_the_preferences():
     np.testing.assert_allclose(visits[10:], 20, atol=1)
 
 
-def test_rows_that_visits_leave_alone_are_forgotten():
-    X = np.array([[1.0, 0.0], [3.0, 0.0]])
-    problem = Problem(as_rows(X), Hinge([1, 1], np.full(2, 10.0)), Intercept.NONE)
+def _two_rows(second):
+    """A descent over a row at 1 and one at `second`, which is beyond the margin if above 1."""
+    rows = as_rows(np.array([[1.0], [second]]))
+    problem = Problem(rows, Hinge([1, 1], np.full(2, 10.0)), Intercept.NONE)
     descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), "acf", seed=0)
     descent._check()
+    return descent
+
+
+def test_rows_that_visits_leave_alone_are_forgotten():
+    descent = _two_rows(3.0)
     preferences = []
     for _ in range(12):
+        descent.schedule.too_large = np.inf  # nobody falls asleep
         descent._pass()
         preferences.append(descent.schedule.preference.copy())
     first, second = np.transpose(preferences)
@@ -204,6 +211,52 @@ def test_rows_that_visits_leave_alone_are_forgotten():
     assert np.sum(fallen < 0.45) <= 1  # by half at a time
     assert np.sum(fallen < 0.6) >= 3
     assert first.max() >= 1.0
+
+
+def test_rows_that_press_hard_fall_asleep_until_they_have_something_to_gain():
+    descent = _two_rows(3.0)
+    schedule = descent.schedule
+    for _ in range(5):
+        descent._pass()
+    assert schedule.preference[0] > 0.0 == schedule.preference[1]
+    descent._check()
+    assert schedule.preference[1] == 0.0  # still beyond the margin
+    descent.alpha[:] = descent.w[:] = 0.0
+    descent._check()
+    assert schedule.preference[1] == 1.0
+
+
+def test_rows_at_an_upper_bound_fall_asleep_too():
+    rows = as_rows(np.array([[1.0], [-0.5]]))  # the second is on the wrong side
+    problem = Problem(rows, Hinge([1, 1], np.array([10.0, 0.01])), Intercept.NONE)
+    descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), "acf", seed=0)
+    descent._check()
+    for _ in range(5):
+        descent._pass()
+    assert descent.alpha[1] == 0.01
+    assert descent.schedule.preference[0] > 0.0 == descent.schedule.preference[1]
+
+
+def test_where_all_rows_sleep_all_are_woken():
+    X, y = text_like()
+    problem = Problem(as_rows(X), Hinge(y, np.ones(len(y))), Intercept.NONE)
+    monitor = Monitor(1e-3, 100)
+    descent = _Descent(problem, State.zero(problem), monitor, "acf", seed=0)
+    descent.schedule.informed = True  # so that the first pass is not over all rows anyway
+    descent.schedule.preference[:] = 0.0
+    descent.run()
+    assert monitor.status == "converged"
+
+
+def test_a_moving_intercept_wakes_rows():
+    rows = np.arange(6, dtype=np.uint32)
+    schedule = AdaptiveSchedule(rows[:5], 6, seed=0, block=1)
+    schedule.preference[2:] = 0.0
+    schedule._watch_offset(0.5, room=0.3)
+    schedule._watch_offset(0.7, room=0.3)
+    assert np.all(schedule.preference[2:] == 0.0)
+    schedule._watch_offset(0.9, room=0.3)
+    np.testing.assert_array_equal(schedule.preference, [1.0, 1.0, 1.0, 1.0, 1.0, 0.0])
 
 
 def test_shuffling_is_uniform():

@@ -41,6 +41,7 @@ from widemargin.estimators.validation import (
 from widemargin.monitor import Interruption, Monitor
 from widemargin.problem import Intercept, State
 from widemargin.progress import ProgressBar
+from widemargin.risk import Hinge
 from widemargin.solvers import auto
 
 # Problems for each thread, of which one waits: when they are fewer, some of the next cost begin.
@@ -192,6 +193,7 @@ class CostPath:
         self.n_solved = 0
         self.cut_short: list[tuple[float, str]] = []  # gap and limit of those that met one
         self.ahead = deque(ahead)
+        self.trails: dict[int, _Trail] = {}
         self.begun: _Step | None = None  # at the cost that comes next
         self.pool: ThreadPoolExecutor | None = None
 
@@ -207,7 +209,7 @@ class CostPath:
         """Solve all problems at C, from where they are now."""
         if self.begun is None or self.begun.C != C:
             self._abandon()
-            self.begun = self._step(C, self.costs_left)
+            self.begun = self._step(C, self.costs_left, warm=bool(self.states))
         step, self.begun = self.begun, None
         if self.ahead and self.ahead[0] == C:
             self.ahead.popleft()
@@ -230,13 +232,17 @@ class CostPath:
         The next call of `advance` begins there. It gets all the time that is left.
         """
         self._abandon()
+        self.trails.clear()
         self.C, self.states, self.weights, self.costs_left = C, states, weights, 1
 
-    def _step(self, C, costs_left):
-        """Return what there is to be solved at C, when so many costs are left, with this one."""
+    def _step(self, C, costs_left, warm):
+        """Return what there is to be solved at C, when so many costs are left, with this one.
+
+        `warm` says whether problems have been solved at another cost.
+        """
         model = clone(self.model).set_params(C=float(C))
         sets = [self.make_problems(model, weights=weights) for weights in self.weights]
-        solver = self._choose(sets[0][0])
+        solver = self._choose(sets[0][0], warm)
         n_problems = sum(map(len, sets))
         n_threads, lent = share_threads(self.n_jobs, n_problems, self.rows, solver)
         seconds = None
@@ -256,11 +262,11 @@ class CostPath:
         budget = check_bytes("memory_budget", self.model.memory_budget) or auto.DEFAULT_BUDGET
         seeds = self.random.randint(np.iinfo(np.int32).max, size=n_problems)
         solvers = [auto.make(solver, sets[0][0].risk, int(seed), budget) for seed in seeds]
-        return _Step(C, sets, solver, solvers, monitor, n_threads, lent)
+        return _Step(C, sets, solver, solvers, monitor, n_threads, lent, self.trails)
 
-    def _choose(self, problem):
+    def _choose(self, problem, warm):
         if self.model.solver == "auto":
-            return auto.choose(self.rows, problem.risk)
+            return auto.choose(self.rows, problem.risk, warm)
         auto.check(self.model.solver, self.rows, problem.risk)
         return self.model.solver
 
@@ -288,7 +294,7 @@ class CostPath:
         if not self.ahead:
             return set()
         if self.begun is None:
-            self.begun = self._step(self.ahead[0], self.costs_left - 1)
+            self.begun = self._step(self.ahead[0], self.costs_left - 1, warm=True)
         following = self.begun
         if following.n_threads == 1:
             return set()
@@ -354,11 +360,14 @@ class _Step:
         How many problems are solved side by side.
     lent : int
         How many threads each of them gets.
+    trails : dict of _Trail
+        Where problems have been before, by their index; kept up to date.
     """
 
-    def __init__(self, C, sets, solver, solvers, monitor, n_threads, lent):
+    def __init__(self, C, sets, solver, solvers, monitor, n_threads, lent, trails):
         self.C, self.sets, self.solver, self.solvers = C, sets, solver, solvers
         self.make_monitor, self.n_threads, self.lent = monitor, n_threads, lent
+        self.trails = trails
         self.together = auto.shares_passes(solver)
         self.n_problems = sum(map(len, sets))
         self.former: dict[int, State] = {}  # of problems that have not begun, at another cost
@@ -381,9 +390,15 @@ class _Step:
     def start(self, index):
         """Return where a problem begins; nobody else keeps that."""
         state = self.former.pop(index, None)
+        problem = self.problem(index)
         if state is None:
-            return State.zero(self.problem(index))
-        return _carried(self.problem(index), state, self.C / self.former_C)
+            return State.zero(problem)
+        trail = self.trails.pop(index, None)
+        if not self.together and isinstance(problem.risk, Hinge):
+            self.trails[index] = _Trail(self.former_C, state.dual.astype(np.float32))
+            if trail is not None and trail.C < self.former_C < self.C:
+                return trail.followed(problem, state, self.former_C, self.C)
+        return _carried(problem, state, self.C / self.former_C)
 
     def solve(self, index):
         """Solve one problem."""
@@ -467,6 +482,27 @@ def pick(rows: Rows, index) -> Rows:
     if hasattr(rows, "blocks"):
         return Subset(rows, index)
     return rows.take(np.asarray(index, like=home(rows)))
+
+
+@dataclass(frozen=True)
+class _Trail:
+    """The dual variables of a hinge loss, (n,), at the cost before the last one, C.
+
+    Solutions of such problems are piecewise linear in C (Hastie et al. 2004), rows at their upper
+    bounds follow these, and rows at zero mostly stay there.
+    """
+
+    C: float
+    dual: np.ndarray
+
+    def followed(self, problem, state, former_C, C):
+        """Return a start for `problem` at C: as far on from `state`, at former_C, as C is."""
+        alpha, cost = state.dual, problem.risk.cost
+        onward = alpha + (C - former_C) / (former_C - self.C) * (alpha - self.dual)
+        onward[alpha <= 0.0] = 0.0
+        at_bound = alpha >= former_C / C * cost
+        onward[at_bound] = cost[at_bound]
+        return State(state.coef, state.offset, np.clip(onward, 0.0, cost))
 
 
 def _carried(problem, state, ratio):

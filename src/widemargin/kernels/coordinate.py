@@ -122,15 +122,17 @@ def uniform_pass(
 @kernel
 def adaptive_pass(
     rows, norms, lean, y, cost, squared, alpha, w, offset, seen_gap, order, begin, end,
-    preference, lowest, highest, rate, fading, tally,
+    preference, lowest, highest, rate, fading, too_large, tally,
 ):  # fmt: skip
     """Visit order[begin:end], raising the preference of rows that gain above the mean.
 
-    tally[MEAN_GAIN] is the fading mean gain of a visit; 0 means not known yet.
+    A row that a visit leaves at its bound, with a gradient beyond `too_large`, loses all of it.
+    tally[MEAN_GAIN] is the fading mean gain of a visit, 0 if not known yet; tally[LARGEST]
+    bounds the gradients of rows that have moved.
     """
     fixed, z, k = offset[0], offset[1], offset[2]
     leans = lean.shape[0] > 0
-    mean, total = tally[MEAN_GAIN], tally[GAIN]
+    mean, total, largest = tally[MEAN_GAIN], tally[GAIN], tally[LARGEST]
     for t in range(begin, end):
         if t + _LOOK_AHEAD < end:
             row_prefetch(rows, order[t + _LOOK_AHEAD])
@@ -139,7 +141,7 @@ def adaptive_pass(
         leaning = lean[i] if leans else 0.0
         margin = sign * (row_dot(rows, i, w) + fixed + z * (k - leaning))
         before = alpha[i]
-        _, _, after, gain, gap = _step(
+        gradient, _, after, gain, gap = _step(
             margin, before, cost[i], norms[i] + k - 2.0 * leaning, squared
         )
         seen_gap[i] = gap
@@ -149,16 +151,19 @@ def adaptive_pass(
             row_add(rows, i, change, w)
             z += change
             fixed -= change * leaning
+            largest = max(largest, abs(gradient))
         total += gain
         if mean > 0.0:
-            if after == before:
-                wish = _FORGOTTEN * preference[i]
-            else:
+            if after != before:
                 wish = preference[i] * np.exp(rate * (gain / mean - 1.0))
-            preference[i] = min(max(wish, lowest), highest)
+                preference[i] = min(max(wish, lowest), highest)
+            elif abs(gradient) > too_large:
+                preference[i] = 0.0
+            else:
+                preference[i] = max(_FORGOTTEN * preference[i], lowest)
             mean = (1.0 - fading) * mean + fading * gain
     offset[0], offset[1] = fixed, z
-    tally[MEAN_GAIN], tally[GAIN] = mean, total
+    tally[MEAN_GAIN], tally[GAIN], tally[LARGEST] = mean, total, largest
 
 
 @kernel
@@ -173,6 +178,8 @@ def adaptive_order(preference, credit, least, order):
     for i in range(preference.shape[0]):
         total += preference[i]
         highest = max(highest, preference[i])
+    if highest == 0.0:
+        return 0
     scale = max(1.0 / highest, least / total)
     count = 0
     size = order.shape[0]

@@ -47,29 +47,33 @@ class Facts:
         1 / |x|^2; where costs are below it most support vectors end at their bounds, which
         uniform passes find out at once. Where costs are above, dual variables have to be
         balanced against one another, and some need far more visits than others.
+    warm : bool
+        Whether a nearby solution is known: it tells which rows are worth visits.
     """
 
     n_rows: int
     n_features: int
     squared: bool
     stretch: float
+    warm: bool = False
 
 
-def facts(rows: Rows, risk: MarginRisk) -> Facts:
+def facts(rows: Rows, risk: MarginRisk, warm: bool = False) -> Facts:
     """Return what there is to know of a problem before it is solved."""
     norms = rows.squared_norms()
     counted = (risk.cost > 0.0) & (norms > 0.0)
     n = int(np.count_nonzero(counted))
     stretch = float(risk.cost[counted].mean() / np.mean(1.0 / norms[counted])) if n else 0.0
-    return Facts(n, rows.n_features, risk.squared, stretch)
+    return Facts(n, rows.n_features, risk.squared, stretch, warm)
 
 
 def pick(facts: Facts) -> str:
     """Return the solver for a two-class problem over rows in memory."""
     per_feature = facts.n_rows / max(1, facts.n_features)
+    adaptive = facts.warm or facts.stretch > _ADAPTIVE_PAYS[facts.squared]
     passes_are_enough = not facts.squared and (
         (per_feature < _ROWS_PER_FEATURE and facts.stretch < _FEW_ROWS_PAY)
-        or (per_feature < _MORE_ROWS_PER_FEATURE and facts.stretch < _ADAPTIVE_PAYS[False])
+        or (per_feature < _MORE_ROWS_PER_FEATURE and (facts.warm or not adaptive))
     )
     if facts.n_features <= min(_FEW_FEATURES, facts.n_rows) and not passes_are_enough:
         return "newton"
@@ -80,12 +84,14 @@ def pick(facts: Facts) -> str:
         return "newton"
     if facts.squared and facts.stretch < _NEARLY_A_PARABOLA:
         return "newton"
-    pays = facts.stretch > _ADAPTIVE_PAYS[facts.squared]
-    return "acf" if pays or facts.n_features <= _FEW_FEATURES else "dcd"
+    return "acf" if adaptive or facts.n_features <= _FEW_FEATURES else "dcd"
 
 
-def choose(rows, risk: MarginRisk | CrammerSinger) -> str:
-    """Return the name of the solver for these rows and this risk."""
+def choose(rows, risk: MarginRisk | CrammerSinger, warm: bool = False) -> str:
+    """Return the name of the solver for these rows and this risk.
+
+    `warm` says that training begins at the solution of a problem nearby.
+    """
     on_disk, on_gpu = hasattr(rows, "blocks"), home(rows) is not None
     if isinstance(risk, CrammerSinger):
         return "ocas" if on_disk or on_gpu else "acf"
@@ -100,7 +106,7 @@ def choose(rows, risk: MarginRisk | CrammerSinger) -> str:
     per_feature = _ROWS_PER_FEATURE if risk.squared else _MORE_ROWS_PER_FEATURE
     if rows.n_features <= min(_FEW_FEATURES, n_counted // per_feature):
         return "newton"  # whatever the stretch is, which takes a pass over the rows
-    return pick(facts(rows, risk))
+    return pick(facts(rows, risk, warm))
 
 
 def make(name: str, risk: Risk, seed: int, memory_budget: int = DEFAULT_BUDGET):

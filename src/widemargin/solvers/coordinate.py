@@ -82,10 +82,8 @@ class _Descent(Descent):
             self._set_intercept(counted, state)
         single = self._single_will_do and self.lean.size == 0
         self.w = np.zeros(rows.n_features, dtype=np.float32 if single else np.float64)
-        if self.alpha.any():  # a warm start
-            self.w[:] = rows.combine(self.alpha * risk.y)
-            self.offset[1] = float(self.alpha @ risk.y)
-            self.best_primal = primal_value(problem, state.coef, state.offset)
+        self.warm = bool(self.alpha.any())
+        if self.warm:
             at_bound = self.alpha >= (np.inf if risk.squared else risk.cost)
             self.schedule.inform((self.alpha > 0.0) & ~at_bound, at_bound)
 
@@ -103,6 +101,10 @@ class _Descent(Descent):
         self.K = constant_feature(intercept, spread, float(cost[counted].mean()))
         self.offset[0] = kept(intercept, self.K) * state.offset
         self.offset[2] += self.K
+
+    def _first_check(self):
+        # A warm start's coefficients are near those of its dual variables, and may be better.
+        self._certify((self.best.coef, self.best.offset) if self.warm else None)
 
     def _pass(self):
         risk = self.problem.risk
@@ -161,12 +163,16 @@ class _Descent(Descent):
         return w
 
     def _check(self):
-        problem = self.problem
         ahead = None
         if self.schedule.faces:
             ahead = self._solve_together()
             if ahead is None and np.isfinite(self.predicted):
                 self.predicted = self.optimism * super()._gap_in_sight()
+        self._certify(ahead)
+
+    def _certify(self, ahead):
+        """Certify alpha, with its own w or with a primal point `ahead` of it: w and offset."""
+        problem = self.problem
         with self.monitor.phase("checks"):
             tracked = self._coefficients()
             w, offset = (tracked, self._model_offset()) if ahead is None else ahead
@@ -174,7 +180,7 @@ class _Descent(Descent):
             if problem.intercept is Intercept.FREE:
                 offset = problem.risk.best_offset(scores)
             primal = primal_value(problem, w, offset, scores)
-            if self.w.dtype == np.float32:
+            if self.w.dtype == np.float32 and tracked.any():
                 # (alpha y).(X w), in place of the tracked w times w
                 product = float((self.alpha * problem.risk.y) @ scores)
                 if self._is_blurred(float(tracked @ w), product, primal):
@@ -193,11 +199,7 @@ class _Descent(Descent):
         self._report()
         if self.monitor.status == "running":
             with self.monitor.phase("checks"):
-                self._resume_from(coef, scores if ahead is None else problem.rows.scores(coef))
-                if self.schedule.faces and self.monitor.iteration == 0.0 and dual > 0.0:
-                    # A warm start tells at once what a multiple of w is worth.
-                    found = self.best_primal - self.best_dual
-                    self.optimism = max(0.01, found / max(found, float(self.seen_gap.sum())))
+                self._resume_from(coef, scores)
 
     def _solve_together(self):
         """Move free dual variables to where together they are best, where that is worth it.
@@ -248,7 +250,10 @@ class _Descent(Descent):
         return float(self.offset[0] + self.K * self.offset[1])
 
     def _resume_from(self, coef, scores):
-        """Put the exact numbers of a check in place of those tracked in passing."""
+        """Put the numbers of a check in place of those tracked in passing.
+
+        `scores` may be those of a point ahead, which rows will soon see.
+        """
         risk = self.problem.risk
         self.w[:] = coef
         self.offset[1] = float(self.alpha @ risk.y)

@@ -36,15 +36,33 @@ class _Schedule:
 
     #: whether free dual variables are worth solving for together
     faces: ClassVar[bool] = False
+    #: of the offsets of all classes
+    largest: ClassVar[Callable[..., float]] = staticmethod(np.max)
 
     def __init__(self, rows, n_rows, seed):
         self.rows, self.order = rows, rows.copy()
         # xorshift64 must not start at zero.
         self.generator = np.array([2 * seed + 1], dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         self.last_count = rows.size
+        self.offset = None  # of the scores when rows were first left out
 
     def inform(self, inside, at_bound):
         """Learn where dual variables are at the start: masks over all rows, (n,)."""
+
+    def _bring_back_all(self):
+        """Leave no row out any longer."""
+        self.offset = None
+
+    def _watch_offset(self, offset, room):
+        """Bring all rows back once the intercept has moved by more than `room`.
+
+        A row left out was that far from having anything to gain. The intercept moves all
+        scores alike, and only rows that are visited could hold it back.
+        """
+        if self.offset is None:
+            self.offset = offset
+        elif self.largest(abs(offset - self.offset)) > room:
+            self._bring_back_all()
 
     def _shuffled(self, count):
         """Shuffle the first of the order, and return them, (count,)."""
@@ -56,16 +74,12 @@ class _Schedule:
 class Shrinking(_Schedule):
     """Active rows, from which those that have long had nothing to gain are shrunk away."""
 
-    #: of the offsets of all classes
-    largest: ClassVar[Callable[..., float]] = staticmethod(np.max)
-
     def __init__(self, rows, n_rows, seed):
         super().__init__(rows, n_rows, seed)
         self._start_with(rows)
 
     def _start_with(self, active):
-        self.active = active
-        self.offset = None  # of the scores when rows were first shrunk away
+        self.active, self.offset = active, None
         self._forget()
 
     def _forget(self):
@@ -77,20 +91,12 @@ class Shrinking(_Schedule):
         wanted[self.active] = True
         self._start_with(self.rows[wanted[self.rows]])
 
-    def _watch_offset(self, offset, room):
-        """Bring all rows back once the intercept has moved by more than `room`.
-
-        A shrunk row was that far from having anything to gain. The intercept moves all
-        scores alike, and only active rows could hold it back.
-        """
-        if self.offset is None:
-            self.offset = offset
-        elif self.largest(abs(offset - self.offset)) > room:
-            self._start_with(self.rows)
+    def _bring_back_all(self):
+        self._start_with(self.rows)
 
 
 class Preferred(_Schedule):
-    """Rows in proportion to preferences; no row is ever left out."""
+    """Rows in proportion to preferences."""
 
     def __init__(self, rows, n_rows, seed):
         super().__init__(rows, n_rows, seed)
@@ -172,32 +178,52 @@ class UniformSchedule(Shrinking):
 class AdaptiveSchedule(Preferred):
     """Rows in proportion to preferences, which adapt to what visits have gained.
 
-    Blocks of neighbours are not for it: they cost it several times the visits.
+    Those that press hard against a bound have none: they are asleep, until a look at all rows
+    finds that they have something to gain. Blocks of neighbours are not for it: they cost it
+    several times the visits.
     """
 
     faces = True
+    largest = staticmethod(float)
 
     def __init__(self, rows, n_rows, seed, block):
         super().__init__(rows, n_rows, seed)
         self.tally = np.zeros(kernels.TALLY_SIZE)
+        self.too_large = self.least_press = np.inf
+
+    def activate(self, wanted):
+        """Wake the rows of the mask `wanted`, after a look at all of them."""
+        self.preference[wanted & (self.preference == 0.0)] = 1.0
+
+    def _bring_back_all(self):
+        super()._bring_back_all()
+        self.preference[self.rows[self.preference[self.rows] == 0.0]] = 1.0
+        self.least_press = np.inf
 
     def run_pass(self, arguments, rows_per_call, must_stop):
         """Visit a share of the rows; return how many were visited."""
         m, tally = self.rows.size, self.tally
         first = tally[kernels.MEAN_GAIN] == 0.0
         order = self._shuffled(self._compose(everybody=first and not self.informed))
-        tally[kernels.GAIN] = 0.0
+        tally[kernels.GAIN] = tally[kernels.LARGEST] = 0.0
         visits = 0
         for begin, end in _calls(order.size, rows_per_call):
             kernels.adaptive_pass(
-                *arguments, order, begin, end, self.preference, *PREFERENCES, 1.0 / m, tally
-            )
+                *arguments, order, begin, end, self.preference, *PREFERENCES, 1.0 / m,
+                self.too_large, tally,
+            )  # fmt: skip
             visits = end
             if must_stop():
                 break
         if first:
             # A pass without gain teaches nothing: the next one is as the first.
             tally[kernels.MEAN_GAIN] = tally[kernels.GAIN] / max(1, visits)
+        if visits == 0:
+            self._bring_back_all()
+        self.least_press = min(self.least_press, self.too_large)
+        self.too_large = tally[kernels.LARGEST] or np.inf
+        b, z, k = arguments[_OFFSET]
+        self._watch_offset(b + z * k, self.least_press)
         return visits
 
 
