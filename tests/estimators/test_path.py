@@ -183,7 +183,8 @@ def test_a_limit_is_told_once():
 def test_time_is_shared():
     rng = np.random.default_rng(0)
     rows, y = rng.standard_normal((2000, 50), dtype=np.float32), rng.integers(0, 2, 2000)
-    svm_path(rows[:50], y[:50], Cs=2, tol=0.9, solver="dcd")  # compiles
+    with pytest.warns(ConvergenceWarning):
+        svm_path(rows[:50], y[:50], Cs=2, tol=1e-12, max_iter=1, solver="dcd")  # compiles
     with pytest.warns(ConvergenceWarning, match=r"max_time=0\.5"):
         path = svm_path(
             rows, y, Cs=[1e3, 1e4, 1e5], tol=1e-12, max_time=0.5, max_iter=10**9, solver="dcd"

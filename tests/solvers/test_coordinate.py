@@ -238,14 +238,12 @@ def test_rows_at_an_upper_bound_fall_asleep_too():
 
 
 def test_where_all_rows_sleep_all_are_woken():
-    X, y = text_like()
-    problem = Problem(as_rows(X), Hinge(y, np.ones(len(y))), Intercept.NONE)
-    monitor = Monitor(1e-3, 100)
-    descent = _Descent(problem, State.zero(problem), monitor, "acf", seed=0)
-    descent.schedule.informed = True  # so that the first pass is not over all rows anyway
-    descent.schedule.preference[:] = 0.0
-    descent.run()
-    assert monitor.status == "converged"
+    schedule = _two_rows(3.0).schedule
+    schedule.informed = True  # so that the first pass is not over all rows anyway
+    schedule.preference[:] = 0.0
+    arguments = [None] * 8 + [np.zeros(3)]
+    assert schedule.run_pass(arguments, 100, lambda: False) == 0
+    np.testing.assert_array_equal(schedule.preference, 1.0)
 
 
 def test_a_moving_intercept_wakes_rows():
