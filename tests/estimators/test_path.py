@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from blocks import Blocks
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.exceptions import ConvergenceWarning
@@ -20,7 +20,8 @@ from strategies import multiclass_problems, problems
 from widemargin import LinearSVC, LinearSVCCV, svm_path
 from widemargin.data import as_rows
 from widemargin.data.subset import Subset
-from widemargin.estimators.path import CostPath, _carried, _Trail
+from widemargin.estimators.path import CostPath
+from widemargin.estimators.starts import Trail, carried
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Hinge
@@ -239,7 +240,9 @@ def test_the_factor_is_the_best_between(problem, ratio):
     from widemargin.certificate import dual_value
 
     solver = auto.make("dcd", problem.risk, seed=0)
-    state = solver.solve(problem, State.zero(problem), Monitor(tol=1e-6, max_iter=300))
+    monitor = Monitor(tol=1e-6, max_iter=300)
+    state = solver.solve(problem, State.zero(problem), monitor)
+    assume(monitor.status == "converged")
     risk = problem.risk
     raised = (
         type(risk)(risk.y, ratio * risk.cost, *risk.outputs)
@@ -247,7 +250,7 @@ def test_the_factor_is_the_best_between(problem, ratio):
         else type(risk)(risk.y, ratio * risk.cost)
     )
     later = Problem(problem.rows, raised, problem.intercept)
-    start = _carried(later, state, ratio)
+    start = carried(later, state, ratio)
     assert start.coef is state.coef
     if problem.intercept is Intercept.FREE:
         return  # balancing may cost any multiple something
@@ -274,7 +277,8 @@ def test_a_trail_leads_to_the_solution():
     costs = 1.0, 1.001, 1.003
     (_, first), (_, second), (problem, last) = (_solved(rows, y, C) for C in costs)
     assert np.any((second.dual > 0.0) & (second.dual < costs[1]))  # some are free
-    start = _Trail(costs[0], first.dual).followed(problem, second, *costs[1:])
+    trail = Trail.of(first.dual, costs[0], second.dual, np.full(40, costs[1]), costs[1])
+    start = trail.followed(problem, second, *costs[1:])
     np.testing.assert_allclose(start.dual, last.dual, atol=2e-5)
     assert np.abs(second.dual - last.dual).max() > 1e-3
     assert start.coef is second.coef
@@ -288,7 +292,7 @@ def test_a_trail_keeps_the_bounds(seed, C):
     before, now = (np.clip(f * rng.normal(size=30), 0.0, f * cost) for f in (0.5, 1.0))
     problem = Problem(as_rows(rng.normal(size=(30, 2))), Hinge(np.ones(30), C * cost))
     state = State(np.zeros(2), 0.0, now)
-    dual = _Trail(0.5, before.astype(np.float32)).followed(problem, state, 1.0, C).dual
+    dual = Trail.of(before, 0.5, now, cost, 1.0).followed(problem, state, 1.0, C).dual
     assert np.all((dual >= 0.0) & (dual <= C * cost))
     assert np.all(dual[now == 0.0] == 0.0)
     at_bound = (now == cost) & (cost > 0.0)
@@ -298,16 +302,16 @@ def test_a_trail_keeps_the_bounds(seed, C):
 def test_a_path_leaves_a_trail(monkeypatch):
     """Of a hinge, in coordinate descent, and from the third cost on."""
     followed = []
-    lead = _Trail.followed
+    lead = Trail.followed
 
     def spied(self, problem, state, former_C, C):
-        followed.append((self.C, former_C, C))
+        followed.append((former_C, C))
         return lead(self, problem, state, former_C, C)
 
-    monkeypatch.setattr(_Trail, "followed", spied)
+    monkeypatch.setattr(Trail, "followed", spied)
     Cs = [0.1, 0.2, 0.5, 1.0]
     svm_path(X, Y, Cs=Cs, solver="acf", loss="hinge", n_jobs=1)
-    assert followed == [(0.1, 0.2, 0.5), (0.2, 0.5, 1.0)]
+    assert followed == [(0.2, 0.5), (0.5, 1.0)]
     followed.clear()
     svm_path(X, Y, Cs=Cs, solver="acf", loss="squared_hinge")
     svm_path(X, Y, Cs=Cs, solver="newton", loss="hinge")

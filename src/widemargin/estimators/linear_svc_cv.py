@@ -34,6 +34,7 @@ from widemargin.estimators.validation import (
     classes_of,
 )
 from widemargin.progress import ProgressBar
+from widemargin.solvers.descent import SINGLE_PRECISION_TOL
 
 
 class LinearSVCCV(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -258,6 +259,7 @@ class _Search:
             self.fold_weights,
             n_costs=costs.size + 1,
             ahead=costs[self.order],
+            single=model.tol >= SINGLE_PRECISION_TOL,
         )
         self.scores = np.full((len(folds), costs.size), np.nan)
         self.gaps = np.full((len(folds), costs.size), np.nan)
@@ -351,13 +353,7 @@ class _Search:
         """Keep what a model for all rows begins with, and what calibration needs."""
         path, which_ones = self.path, range(len(self.folds))
         self.start = None  # of another C: its memory is wanted
-        mean = path.attributes(0)
-        for which in which_ones[1:]:
-            for name, value in path.attributes(which).items():
-                mean[name] += value
-        for value in mean.values():
-            value /= len(which_ones)
-        self.start = self._fitted(mean)
+        self.start = self._fitted(path.mean_attributes())
         # A row's dual variable is the mean of those folds that were trained on it.
         seen = np.maximum(1, np.sum([weights > 0.0 for weights in self.fold_weights], axis=0))
         dual = sum(path.sets[which].dual(path.states[which]) for which in which_ones)

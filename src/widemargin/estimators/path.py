@@ -29,6 +29,7 @@ from widemargin.data.rows import coef_home, home
 from widemargin.data.subset import Subset
 from widemargin.estimators.fitting import Account, share_threads
 from widemargin.estimators.problems import make_problems
+from widemargin.estimators.starts import Trail, carried
 from widemargin.estimators.validation import (
     check_bytes,
     check_costs,
@@ -39,7 +40,7 @@ from widemargin.estimators.validation import (
     classes_of,
 )
 from widemargin.monitor import Interruption, Monitor
-from widemargin.problem import Intercept, State
+from widemargin.problem import State
 from widemargin.progress import ProgressBar
 from widemargin.risk import Hinge
 from widemargin.solvers import auto
@@ -174,10 +175,15 @@ class CostPath:
     ahead : sequence of float
         The first of them, in order. Where problems are solved side by side, those that are done
         with a cost go on to the next. Use as a context manager then: it ends what is under way.
+    single : bool
+        Whether coefficients may be kept in single precision from one cost to the next: they need
+        half as much memory, and are good enough for scores.
     """
 
-    def __init__(self, model, rows: Rows, classes, codes, weights, n_costs: int, ahead=()):
-        self.model = model
+    def __init__(
+        self, model, rows: Rows, classes, codes, weights, n_costs: int, ahead=(), single=False
+    ):
+        self.model, self.single = model, single
         codes = np.asarray(codes, like=home(rows))
         self.make_problems = partial(make_problems, rows=rows, classes=classes, codes=codes)
         self.rows, self.weights, self.costs_left = rows, weights, n_costs
@@ -193,7 +199,10 @@ class CostPath:
         self.n_solved = 0
         self.cut_short: list[tuple[float, str]] = []  # gap and limit of those that met one
         self.ahead = deque(ahead)
-        self.trails: dict[int, _Trail] = {}
+        self.trails: dict[int, Trail] = {}
+        # Of several costs all but the first have a solution nearby: for that one alone another
+        # solver would have to be compiled.
+        self.warm = n_costs > 1
         self.begun: _Step | None = None  # at the cost that comes next
         self.pool: ThreadPoolExecutor | None = None
 
@@ -209,7 +218,7 @@ class CostPath:
         """Solve all problems at C, from where they are now."""
         if self.begun is None or self.begun.C != C:
             self._abandon()
-            self.begun = self._step(C, self.costs_left, warm=bool(self.states))
+            self.begun = self._step(C, self.costs_left)
         step, self.begun = self.begun, None
         if self.ahead and self.ahead[0] == C:
             self.ahead.popleft()
@@ -229,20 +238,19 @@ class CostPath:
     def go_over_to(self, C: float, states: list[list[State]], weights) -> None:
         """Go on with other classifiers: of these weights, at these states, which belong to C.
 
-        The next call of `advance` begins there. It gets all the time that is left.
+        The next call of `advance` begins there. It gets all the time that is left, and
+        coefficients keep all their digits.
         """
         self._abandon()
         self.trails.clear()
+        self.single, self.warm = False, True
         self.C, self.states, self.weights, self.costs_left = C, states, weights, 1
 
-    def _step(self, C, costs_left, warm):
-        """Return what there is to be solved at C, when so many costs are left, with this one.
-
-        `warm` says whether problems have been solved at another cost.
-        """
+    def _step(self, C, costs_left):
+        """Return what there is to be solved at C, when so many costs are left, with this one."""
         model = clone(self.model).set_params(C=float(C))
         sets = [self.make_problems(model, weights=weights) for weights in self.weights]
-        solver = self._choose(sets[0][0], warm)
+        solver = self._choose(sets[0][0])
         n_problems = sum(map(len, sets))
         n_threads, lent = share_threads(self.n_jobs, n_problems, self.rows, solver)
         seconds = None
@@ -262,11 +270,12 @@ class CostPath:
         budget = check_bytes("memory_budget", self.model.memory_budget) or auto.DEFAULT_BUDGET
         seeds = self.random.randint(np.iinfo(np.int32).max, size=n_problems)
         solvers = [auto.make(solver, sets[0][0].risk, int(seed), budget) for seed in seeds]
-        return _Step(C, sets, solver, solvers, monitor, n_threads, lent, self.trails)
+        keep = np.float32 if self.single else np.float64
+        return _Step(C, sets, solver, solvers, monitor, n_threads, lent, self.trails, keep)
 
-    def _choose(self, problem, warm):
+    def _choose(self, problem):
         if self.model.solver == "auto":
-            return auto.choose(self.rows, problem.risk, warm)
+            return auto.choose(self.rows, problem.risk, self.warm)
         auto.check(self.model.solver, self.rows, problem.risk)
         return self.model.solver
 
@@ -294,7 +303,7 @@ class CostPath:
         if not self.ahead:
             return set()
         if self.begun is None:
-            self.begun = self._step(self.ahead[0], self.costs_left - 1, warm=True)
+            self.begun = self._step(self.ahead[0], self.costs_left - 1)
         following = self.begun
         if following.n_threads == 1:
             return set()
@@ -324,6 +333,16 @@ class CostPath:
     def attributes(self, which: int) -> dict[str, np.ndarray]:
         """Return coef_ and intercept_ of a classifier."""
         return self.sets[which].attributes(self.states[which])
+
+    def mean_attributes(self) -> dict[str, np.ndarray]:
+        """Return the means of coef_ and intercept_ over all classifiers."""
+
+        def mean(j):
+            states = [of_one[j] for of_one in self.states]
+            coef = np.mean([on_host(state.coef) for state in states], axis=0, dtype=np.float64)
+            return State(coef, np.mean([state.offset for state in states], axis=0), np.empty(0))
+
+        return self.sets[0].attributes(_MadeWhenAsked(mean, len(self.states[0])))
 
     def scores(self, which: int, index) -> np.ndarray:
         """Return scores by a classifier of the rows that `index` names, (m, 1) or (m, k)."""
@@ -360,14 +379,16 @@ class _Step:
         How many problems are solved side by side.
     lent : int
         How many threads each of them gets.
-    trails : dict of _Trail
-        Where problems have been before, by their index; kept up to date.
+    trails : dict of Trail
+        Where problems are going, by their index; kept up to date.
+    keep : dtype
+        Of coefficients, once problems are solved.
     """
 
-    def __init__(self, C, sets, solver, solvers, monitor, n_threads, lent, trails):
+    def __init__(self, C, sets, solver, solvers, monitor, n_threads, lent, trails, keep):
         self.C, self.sets, self.solver, self.solvers = C, sets, solver, solvers
         self.make_monitor, self.n_threads, self.lent = monitor, n_threads, lent
-        self.trails = trails
+        self.trails, self.keep = trails, keep
         self.together = auto.shares_passes(solver)
         self.n_problems = sum(map(len, sets))
         self.former: dict[int, State] = {}  # of problems that have not begun, at another cost
@@ -388,27 +409,30 @@ class _Step:
         return self.sets[which][j]
 
     def start(self, index):
-        """Return where a problem begins; nobody else keeps that."""
+        """Return where a problem begins."""
         state = self.former.pop(index, None)
         problem = self.problem(index)
         if state is None:
             return State.zero(problem)
-        trail = self.trails.pop(index, None)
-        if not self.together and isinstance(problem.risk, Hinge):
-            self.trails[index] = _Trail(self.former_C, state.dual.astype(np.float32))
-            if trail is not None and trail.C < self.former_C < self.C:
-                return trail.followed(problem, state, self.former_C, self.C)
-        return _carried(problem, state, self.C / self.former_C)
+        state = State(state.coef.astype(np.float64, copy=False), state.offset, state.dual)
+        trail = self.trails.get(index)
+        if trail is not None and self.former_C < self.C:
+            return trail.followed(problem, state, self.former_C, self.C)
+        return carried(problem, state, self.C / self.former_C)
 
     def solve(self, index):
         """Solve one problem."""
         self.monitors[index] = monitor = self.make_monitor(problem=index)
         if self.abandoned:
             return
+        former, problem = self.former.get(index), self.problem(index)
         with threads.lent(self.lent):
-            self.states[index] = self.solvers[index].solve(
-                self.problem(index), self.start(index), monitor
-            )
+            state = self.solvers[index].solve(problem, self.start(index), monitor)
+        state.coef = state.coef.astype(self.keep, copy=False)
+        self.states[index] = state
+        if former is not None and self.C > self.former_C and isinstance(problem.risk, Hinge):
+            way = former.dual, self.former_C, state.dual, problem.risk.cost, self.C
+            self.trails[index] = Trail.of(*way)
 
     def solve_together(self):
         """Solve all of them, with passes in common."""
@@ -482,47 +506,3 @@ def pick(rows: Rows, index) -> Rows:
     if hasattr(rows, "blocks"):
         return Subset(rows, index)
     return rows.take(np.asarray(index, like=home(rows)))
-
-
-@dataclass(frozen=True)
-class _Trail:
-    """The dual variables of a hinge loss, (n,), at the cost before the last one, C.
-
-    Solutions of such problems are piecewise linear in C (Hastie et al. 2004), rows at their upper
-    bounds follow these, and rows at zero mostly stay there.
-    """
-
-    C: float
-    dual: np.ndarray
-
-    def followed(self, problem, state, former_C, C):
-        """Return a start for `problem` at C: as far on from `state`, at former_C, as C is."""
-        alpha, cost = state.dual, problem.risk.cost
-        onward = alpha + (C - former_C) / (former_C - self.C) * (alpha - self.dual)
-        onward[alpha <= 0.0] = 0.0
-        at_bound = alpha >= former_C / C * cost
-        onward[at_bound] = cost[at_bound]
-        return State(state.coef, state.offset, np.clip(onward, 0.0, cost))
-
-
-def _carried(problem, state, ratio):
-    """Return a start for `problem`, whose costs are `ratio` times those that `state` is for.
-
-    The dual variables may all grow by `ratio`. Where hardly a row is left inside the margin they
-    hardly change, though: of the factors between, the one is best that maximises the dual.
-    """
-    factor = ratio
-    if ratio > 1.0:
-        risk, w = problem.risk, state.coef
-        height, highest = (
-            risk.dual(risk.feasible(risk.signed(f * state.dual))) for f in (1.0, ratio)
-        )
-        # The dual along the ray is  f slope - f^2 (curvature + |w|^2) / 2.
-        curvature = 2.0 * (ratio * height - highest) / (ratio * ratio - ratio)
-        slope = height + 0.5 * curvature
-        bend = curvature + float(np.vdot(w, w))
-        if problem.intercept is Intercept.PENALIZED:
-            bend += float(np.vdot(state.offset, state.offset))
-        if bend > 0.0:
-            factor = min(max(slope / bend, 1.0), ratio)
-    return State(state.coef, state.offset, factor * state.dual)

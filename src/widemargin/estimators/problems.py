@@ -122,10 +122,11 @@ class OneVsRest(ProblemSet):
         ]
 
     def attributes(self, states):
-        return {
-            "coef_": np.stack([on_host(state.coef) for state in states]),
-            "intercept_": np.array([state.offset for state in states]),
-        }
+        coef = np.empty((len(states), self.rows.n_features))
+        intercept = np.empty(len(states))
+        for j, state in enumerate(states):
+            coef[j], intercept[j] = on_host(state.coef), state.offset
+        return {"coef_": coef, "intercept_": intercept}
 
     def dual(self, states):
         rows = [on_host(state.dual) for state in states]
@@ -159,7 +160,7 @@ class AllTogether(ProblemSet):
     def attributes(self, states):
         (state,) = states
         return {
-            "coef_": np.ascontiguousarray(on_host(state.coef).T),
+            "coef_": np.ascontiguousarray(on_host(state.coef).T, dtype=np.float64),
             "intercept_": np.array(state.offset),
         }
 

@@ -25,8 +25,8 @@ _SHARE_BETWEEN_CHECKS = 0.3
 _PASSES_BETWEEN_CHECKS, _WHERE_COSTS_ARE_LARGE = 20.0, 10.0
 _LARGE_COSTS = 50.0
 
-# Below this tolerance w is kept in double precision from the start.
-_SINGLE_PRECISION_TOL = 1e-5
+#: below this tolerance w is kept in double precision from the start
+SINGLE_PRECISION_TOL = 1e-5
 # Single precision is given up once it blurs the dual value by this share of the gap allowed.
 _BLUR_ALLOWED = 0.05
 
@@ -160,7 +160,7 @@ class Descent(ABC):
         """Whether w may be single: that halves what random access to it costs, and the exact w
         is put in its place at every check."""
         single = self.problem.rows.dtype == np.float32
-        return single and self.monitor.tol >= _SINGLE_PRECISION_TOL
+        return single and self.monitor.tol >= SINGLE_PRECISION_TOL
 
     def _is_blurred(self, w_w, w_scores, primal):
         """Return whether the w tracked differs too much from that of alpha.
