@@ -430,7 +430,7 @@ class _Step:
             state = self.solvers[index].solve(problem, self.start(index), monitor)
         state.coef = state.coef.astype(self.keep, copy=False)
         self.states[index] = state
-        if former is not None and self.C > self.former_C and isinstance(problem.risk, Hinge):
+        if former is not None and self.former_C < self.C and isinstance(problem.risk, Hinge):
             way = former.dual, self.former_C, state.dual, problem.risk.cost, self.C
             self.trails[index] = Trail.of(*way)
 
