@@ -87,6 +87,7 @@ def test_a_known_solution_nearby_is_for_adaptive_frequencies():
     few = auto.Facts(n_rows=30_000, n_features=100, squared=False, stretch=10.0)
     assert auto.pick(few) == "newton"
     assert auto.pick(replace(few, warm=True)) == "acf"
+    assert auto.pick(replace(few, warm=True, stretch=1e6)) == "newton"
     many_rows = replace(few, n_rows=1_000_000, warm=True)
     assert auto.pick(many_rows) == "newton"
     assert auto.pick(replace(few, squared=True, warm=True)) == "newton"

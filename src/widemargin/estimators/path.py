@@ -415,8 +415,8 @@ class _Step:
         if state is None:
             return State.zero(problem)
         state = State(state.coef.astype(np.float64, copy=False), state.offset, state.dual)
-        trail = self.trails.get(index)
-        if trail is not None and self.former_C < self.C:
+        trail = self.trails.pop(index, None)
+        if trail is not None and self.former_C < self.C and not self.together:
             return trail.followed(problem, state, self.former_C, self.C)
         return carried(problem, state, self.C / self.former_C)
 

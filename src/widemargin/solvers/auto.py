@@ -23,7 +23,8 @@ _NEWTON_PAYS = {False: 300.0, True: 30.0}  # by whether the loss is squared
 # With fewer rows for each feature a hinge needs many Newton steps, and a pass over so few rows
 # costs next to nothing: coordinate descent is faster up to this stretch.
 _ROWS_PER_FEATURE, _FEW_ROWS_PAY = 40, 1000.0
-# With fewer than these it is faster up to that of `_ADAPTIVE_PAYS`.
+# With fewer than these it is faster up to that of `_ADAPTIVE_PAYS`, or also up to the former where
+# a nearby solution is known.
 _MORE_ROWS_PER_FEATURE = 1000
 # Below this stretch a squared hinge is nearly a parabola, and Newton's first step nearly the last.
 _NEARLY_A_PARABOLA = 0.005
@@ -70,10 +71,10 @@ def facts(rows: Rows, risk: MarginRisk, warm: bool = False) -> Facts:
 def pick(facts: Facts) -> str:
     """Return the solver for a two-class problem over rows in memory."""
     per_feature = facts.n_rows / max(1, facts.n_features)
-    adaptive = facts.warm or facts.stretch > _ADAPTIVE_PAYS[facts.squared]
+    enough = _FEW_ROWS_PAY if facts.warm else _ADAPTIVE_PAYS[False]
     passes_are_enough = not facts.squared and (
         (per_feature < _ROWS_PER_FEATURE and facts.stretch < _FEW_ROWS_PAY)
-        or (per_feature < _MORE_ROWS_PER_FEATURE and (facts.warm or not adaptive))
+        or (per_feature < _MORE_ROWS_PER_FEATURE and facts.stretch < enough)
     )
     if facts.n_features <= min(_FEW_FEATURES, facts.n_rows) and not passes_are_enough:
         return "newton"
@@ -84,7 +85,8 @@ def pick(facts: Facts) -> str:
         return "newton"
     if facts.squared and facts.stretch < _NEARLY_A_PARABOLA:
         return "newton"
-    return "acf" if adaptive or facts.n_features <= _FEW_FEATURES else "dcd"
+    pays = facts.warm or facts.stretch > _ADAPTIVE_PAYS[facts.squared]
+    return "acf" if pays or facts.n_features <= _FEW_FEATURES else "dcd"
 
 
 def choose(rows, risk: MarginRisk | CrammerSinger, warm: bool = False) -> str:
