@@ -8,6 +8,7 @@ are nearly the same function: at its minimum a tenth of the gradient is left, or
 
 import numpy as np
 
+from widemargin.solvers import newton_proof
 from widemargin.solvers.lockstep import Asking, Product
 from widemargin.solvers.newton_direction import Settled, Slope
 
@@ -107,3 +108,17 @@ class Deputies:
         steps.ground.settled = Settled(coef, offset, pull, *straight)
         steps.coef, steps.offset, steps.z = coef, offset, z[self.index]
         return combined
+
+    def prove(self, coef, offset, z, point, needed) -> Asking:
+        """Have the dual variables of a point that was looked at prove `needed`; return their value.
+
+        None, and they stay as they are, if the deputies cannot be witnesses of so much.
+        """
+        steps = self.steps
+        steps.coef, steps.offset, steps.z = coef, offset, z[self.index]
+        alpha = point.alpha[self.index]
+        better = yield from newton_proof.improve(steps, self.factor, point, alpha, needed)
+        if better is None:
+            return None
+        point.alpha[self.index] = better[0]
+        return better[1]

@@ -156,6 +156,7 @@ class Descent(NewtonSteps):
         while True:
             gradient = self.coef - point.combined
             slanting = 0.5 * float(gradient @ gradient)
+            point = yield from self._proved(point, tol)
             self._remember(point)
             self._look_for_progress()
             if self.is_stuck:
@@ -182,6 +183,14 @@ class Descent(NewtonSteps):
             point = there
 
     # --- deputies ---------------------------------------------------------------------------
+
+    def _proved(self, point, tol) -> Asking:
+        """Return the point, with dual variables that prove `tol` if deputies can make them so."""
+        needed = (1.0 - tol) * min(point.primal, self.best_primal)
+        if self.deputies is None or max(point.dual, self.best_dual) >= needed:
+            return point
+        better = yield from self.deputies.prove(self.coef, self.offset, self.z, point, needed)
+        return point if better is None else point._replace(dual=better)
 
     def _delegate(self, point, allowed) -> Asking:
         """Go to where the losses of deputies are best, as `_settle` does."""
