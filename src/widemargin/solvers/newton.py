@@ -165,6 +165,8 @@ def _solve(problem, state, monitor, sample) -> Asking:
         start = state
     near = warm or start is not state
     descent = Descent(problem, start, delta, monitor, 1.0, near)
+    if start is not state and descent.delegates:
+        descent.remember_sample(first, sample.index)
     done = False
     if warm:
         done = yield from descent.take_stock(monitor.tol)

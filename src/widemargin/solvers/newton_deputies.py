@@ -14,7 +14,7 @@ from widemargin.solvers.newton_direction import Settled, Slope
 
 # This share of the rows stands for all, if there are so many of them for each feature: with fewer,
 # the two Hessians are too far apart.
-_SHARE, _ROWS_PER_FEATURE = 16, 100
+SHARE, _ROWS_PER_FEATURE = 16, 100
 # And if this share of rows has a loss, which it hardly has if a class has less than the second:
 # the Hessian of few rows is soon made. They are not to be more than the third share in the end.
 _LEAST_CURVED, _LEAST_CLASS, _MOST = 0.3, 0.15, 0.2
@@ -27,9 +27,14 @@ _RARE = 10.0
 _PROBED = 1 << 13
 
 
+def pay(z):
+    """Return whether so many rows have a loss, by their slacks, that deputies pay."""
+    return np.count_nonzero(z > 0.0) >= _LEAST_CURVED * z.size
+
+
 def are_enough(rows, y):
     """Return whether there are so many rows, and of either class, that some can stand for all."""
-    enough = _SHARE * _ROWS_PER_FEATURE * rows.n_features
+    enough = SHARE * _ROWS_PER_FEATURE * rows.n_features
     if not hasattr(rows, "score_squares") or rows.n_rows < enough:
         return False
     if rows.n_entries < _ENTRIES_PER_ROW * rows.n_rows:
@@ -38,7 +43,12 @@ def are_enough(rows, y):
     return _LEAST_CLASS <= positive <= 1.0 - _LEAST_CLASS
 
 
-def draw(rows, counted, cost, delta, z):
+def drawn(n_rows):
+    """Return which rows a draw is about, one of so many, a mask (n,)."""
+    return np.frombuffer(np.random.default_rng(0).bytes(n_rows), np.uint8) < 256 // SHARE
+
+
+def draw(rows, counted, cost, delta, z, squares=None):
     """Return which rows stand for all, (m,), and how many each of them stands for, (m,).
 
     None if that would not pay.
@@ -51,37 +61,44 @@ def draw(rows, counted, cost, delta, z):
     cost, z : ndarray of shape (n,)
         Their costs and slacks: where z > 0, the curvature is cost / delta.
     delta : float
+    squares : ndarray of shape (d,) or None
+        As `squares_if_rare` returns them.
     """
-    if np.count_nonzero(z > 0.0) < _LEAST_CURVED * z.size:
-        return None
-    drawn = np.random.default_rng(0).integers(_SHARE, size=z.size, dtype=np.uint8) == 0
-    rare = _rare(rows, counted, cost, delta, z)
-    if rare is None:
-        index = np.flatnonzero(drawn)
-        return index, np.full(index.size, float(_SHARE))
-    index = np.flatnonzero(drawn | rare)
+    chosen, rare = drawn(z.size), None
+    if squares is not None:
+        shares = rows.score_squares(1.0 / squares)
+        if counted is not None:
+            shares = shares[counted]
+        shares *= cost
+        rare = shares > _limit(rows.n_features, z.size) * delta
+        chosen |= rare
+    index = np.flatnonzero(chosen)
     if index.size > _MOST * z.size:
         return None
-    return index, np.where(rare[index], 1.0, float(_SHARE))
+    factor = np.full(index.size, float(SHARE))
+    if rare is not None:
+        factor[rare[index]] = 1.0
+    return index, factor
 
 
-def _rare(rows, counted, cost, delta, z):
-    """Return which rows have features that few curved rows have, a mask (n,); None for none."""
+def squares_if_rare(rows, counted, cost, delta, z):
+    """Return about the diagonal of the Hessian, (d,); None where no rows have rare features.
+
+    These are features that few curved rows have. Parameters are as `draw` has them.
+    """
     step = max(1, z.size // _PROBED)
     some = slice(None, None, step)
     probed = rows.take(some if counted is None else counted[some])
     curvature = cost[some] / delta
-    # The diagonal of the Hessian, or about that.
     squares = 1.0 + step * probed.combine_squares(np.where(z[some] > 0.0, curvature, 0.0))
-    limit = _RARE * rows.n_features / z.size
-    among_probed = curvature * probed.score_squares(1.0 / squares) > limit
-    if squares.min() > 1.0 and not among_probed.any():
-        return None
-    shares = rows.score_squares(1.0 / squares)
-    if counted is not None:
-        shares = shares[counted]
-    shares *= cost
-    return shares > limit * delta
+    shares = curvature * probed.score_squares(1.0 / squares)
+    is_plain = squares.min() > 1.0 and shares.max() <= _limit(rows.n_features, z.size)
+    return None if is_plain else squares
+
+
+def _limit(n_features, n_rows):
+    """Return the share of a Hessian that makes a row a rare one."""
+    return _RARE * n_features / n_rows
 
 
 class Deputies:

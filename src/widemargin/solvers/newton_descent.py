@@ -141,6 +141,7 @@ class Descent(NewtonSteps):
         self.best_is_exact = False  # whether its value comes from scores as the rows gave them
         self.delegates = share == 1.0 and can_delegate(problem)
         self.deputies: newton_deputies.Deputies | None = None
+        self.sampled: newton_deputies.Deputies | None = None
         self.spare: list[np.ndarray] = []  # vectors (n,) to be written anew: fresh pages cost time
 
     def run(self, tol) -> Asking:
@@ -226,7 +227,13 @@ class Descent(NewtonSteps):
 
     def _appoint(self):
         """Return deputies, chosen by what is known of the current point; None if they are many."""
-        drawn = newton_deputies.draw(self.rows, self.counted, self.cost, self.delta, self.z)
+        if not newton_deputies.pay(self.z):
+            return None
+        known = self.rows, self.counted, self.cost, self.delta, self.z
+        squares = newton_deputies.squares_if_rare(*known)
+        if squares is None and self.sampled is not None:
+            return self.sampled
+        drawn = newton_deputies.draw(*known, squares)
         if drawn is None:
             return None
         index, factor = drawn
@@ -234,6 +241,12 @@ class Descent(NewtonSteps):
         ground = Ground(self.ground.stiffness, self.ground.center)
         steps = self._steps_over(self._take(index), index, cost, ground, start)
         return newton_deputies.Deputies(index, factor, steps)
+
+    def remember_sample(self, steps, index):
+        """Keep steps over a sample, of the rows `index`: they may do as deputies."""
+        if steps.counted is not None:
+            index = np.searchsorted(self.counted, index[steps.counted])
+        self.sampled = newton_deputies.Deputies(index, steps.cost / self.cost[index], steps)
 
     # --- rows in doubt ----------------------------------------------------------------------
 

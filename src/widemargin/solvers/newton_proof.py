@@ -20,7 +20,7 @@ import numpy as np
 from widemargin import passes
 from widemargin.problem import Intercept
 from widemargin.solvers.lockstep import Asking
-from widemargin.solvers.newton_direction import Slope
+from widemargin.solvers.newton_direction import Curved, Slope
 
 # Rounds at most, and how much less than before each has to leave.
 _ROUNDS, _PROGRESS = 6, 0.5
@@ -46,6 +46,7 @@ def improve(steps, factor, point, alpha, needed) -> Asking:
     y, begin = steps.y, alpha
     with steps.monitor.phase("proof"):
         curved = steps.curvature()
+        weight, rate = curved.weight, 0.0
         bend = steps.delta * factor / steps.cost  # 1 / (2 c) of the witnesses themselves
         others = point.total - float(y @ begin)
     left = point.primal - needed
@@ -58,8 +59,9 @@ def improve(steps, factor, point, alpha, needed) -> Asking:
         ahead, shift = way
         change = yield from steps.scores(ahead)
         with steps.monitor.phase("proof"):
-            rate = passes.of(change).rates(y, change, shift)
-            alpha = np.maximum(alpha + curved.weight * rate, 0.0)
+            rate = rate + passes.of(change).rates(y, change, shift)
+            alpha = np.maximum(begin + weight * rate, 0.0)
+            curved = _where(curved, alpha > 0.0)
             if steps.intercept is Intercept.FREE:
                 alpha = _balanced(alpha, y, others)
             more = alpha - begin
@@ -78,6 +80,12 @@ def improve(steps, factor, point, alpha, needed) -> Asking:
         if not short < _PROGRESS * before:
             return None
     return None
+
+
+def _where(curved, kept):
+    """Return some of the curved rows, given by a mask, (m,)."""
+    weight = np.where(kept, curved.weight, 0.0)
+    return Curved(weight, int(np.count_nonzero(weight)), float(weight.sum()), curved.plain)
 
 
 def _offset_slope(steps, total):
