@@ -49,10 +49,11 @@ import numpy as np
 from widemargin.data.rows import Rows, home
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
-from widemargin.solvers import lockstep
+from widemargin.solvers import lockstep, newton_deputies
 from widemargin.solvers.coordinate import CoordinateDescent
 from widemargin.solvers.cutting_plane import CuttingPlanes
 from widemargin.solvers.lockstep import Asking
+from widemargin.solvers.newton_deputies import Deputies
 from widemargin.solvers.newton_descent import MANY_ENTRIES, Descent, can_delegate, is_rare
 
 # Problems solved side by side at most; and bytes that they may need, some 64 for every row, on the
@@ -120,7 +121,9 @@ class _Sample:
     def of(cls, problems):
         """Return a sample of the rows of some problems, in memory; None where it would not pay."""
         rows = problems[0].rows
-        size = rows.n_rows // _SAMPLE_SHARE
+        delegate = all(map(can_delegate, problems))
+        share = newton_deputies.rows_for_each(rows) if delegate else _SAMPLE_SHARE
+        size = rows.n_rows // share
         least = _SAMPLE_ROWS if home(rows) is None else _SAMPLE_ROWS_ON_GPU
         enough = max(least, _SAMPLE_ROWS_PER_FEATURE * rows.n_features)
         if not hasattr(rows, "moments") or size < enough:
@@ -130,7 +133,7 @@ class _Sample:
         factor = rows.n_rows / size
         few = rows.n_rows * rows.n_features < MANY_ENTRIES
         # Deputies see to rare rows. In this order: to ask for spreads is to have them made.
-        if not few and not all(map(can_delegate, problems)) and hasattr(rows, "spreads"):
+        if not few and not delegate and hasattr(rows, "spreads"):
             # Of few rows a sample has fewer, or none.
             rare = is_rare(rows)
             drawn = np.zeros(rows.n_rows, dtype=bool)
@@ -166,7 +169,7 @@ def _solve(problem, state, monitor, sample) -> Asking:
     near = warm or start is not state
     descent = Descent(problem, start, delta, monitor, 1.0, near)
     if start is not state and descent.delegates:
-        descent.remember_sample(first, sample.index)
+        descent.sampled = Deputies.of_sample(first, sample.index, descent)
     done = False
     if warm:
         done = yield from descent.take_stock(monitor.tol)

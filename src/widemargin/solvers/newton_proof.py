@@ -6,14 +6,16 @@ Dual variables alpha_i = 2 c_i max(0, z_i), taken from a point, leave the gap
 
 though w itself is about 1/2 g^T H^-1 g above the optimum, with H = I + sum_i 2 c_i x_i x_i^T over
 rows that have a loss: where costs are large, less by many orders of magnitude. So it is alpha that
-is changed. For witnesses, some of these rows, with weights v_i >= 2 c_i that make about the same H,
+is changed. For witnesses, some of these rows, with weights v_i that make about the same H,
 
     alpha_i + v_i y_i x_i.u,      (I + sum_i v_i x_i x_i^T) u = g
 
-leaves no slope but u, and costs sum_i (v_i / 2 c_i) v_i (x_i.u)^2 / 2: as many times
-1/2 g^T H^-1 g as each witness stands for rows. No dual variable may be negative; what
-had to be cut off is a slope again, a much smaller one, for another round.
+leaves no slope but u, at the price of sum_i (v_i x_i.u)^2 / (4 c_i): as many times 1/2 g^T H^-1 g
+as each witness stands for rows, v_i / (2 c_i). No dual variable may be negative. What had to be
+cut off is a slope again, a smaller one, for another round, without the rows where it was.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,13 +25,20 @@ from widemargin.solvers.lockstep import Asking
 from widemargin.solvers.newton_direction import Curved, Slope
 
 # Rounds at most, and how much less than before each has to leave.
-_ROUNDS, _PROGRESS = 6, 0.5
+_ROUNDS, _PROGRESS = 4, 0.5
+
+
+class Proof(NamedTuple):
+    """Dual variables of witnesses, (m,), and X^T A, (d,), sum of A and dual value of all rows."""
+
+    alpha: np.ndarray
+    combined: np.ndarray
+    total: float
+    dual: float
 
 
 def improve(steps, factor, point, alpha, needed) -> Asking:
-    """Return better dual variables of the witnesses, (m,), and the dual value they lead to.
-
-    None if that is not `needed` at least.
+    """Return a Proof by better dual variables; None if its value is not `needed` at least.
 
     Parameters
     ----------
@@ -38,52 +47,57 @@ def improve(steps, factor, point, alpha, needed) -> Asking:
     factor : ndarray of shape (m,)
         How many rows each of them stands for.
     point
-        What all rows tell of the point: `combined` is X^T A, (d,), `total` the sum of A.
+        What all rows tell of it: see `_Point` of newton_descent.py.
     alpha : ndarray of shape (m,)
         The witnesses' dual variables, as they are.
     needed : float
     """
     y, begin = steps.y, alpha
     with steps.monitor.phase("proof"):
-        curved = steps.curvature()
-        weight, rate = curved.weight, 0.0
+        curved = whole = steps.curvature()
+        rate = np.zeros_like(begin)
         bend = steps.delta * factor / steps.cost  # 1 / (2 c) of the witnesses themselves
-        others = point.total - float(y @ begin)
+        natural = np.maximum(steps.z, 0.0) / bend
+
+        def price(alpha):
+            """Return what it costs not to have 2 c max(0, z), of the witnesses."""
+            return 0.5 * float((bend * (alpha - natural)) @ (alpha - natural))
+
+        others, price_of_others = point.total - float(y @ begin), point.trimming - price(begin)
     left = point.primal - needed
-    combined, total, short = point.combined, point.total, np.inf
+    slope = Slope(steps.coef - point.combined, _offset_slope(steps, point.total))
+    short = np.inf
     for _ in range(_ROUNDS):
-        slope = Slope(steps.coef - combined, _offset_slope(steps, total))
         way = yield from steps.directions.find(slope, curved, steps.delta, left)
         if way is None:
             return None
         ahead, shift = way
         change = yield from steps.scores(ahead)
         with steps.monitor.phase("proof"):
-            rate = rate + passes.of(change).rates(y, change, shift)
-            alpha = np.maximum(begin + weight * rate, 0.0)
-            curved = _where(curved, alpha > 0.0)
-            if steps.intercept is Intercept.FREE:
-                alpha = _balanced(alpha, y, others)
-            more = alpha - begin
-            if 0.5 * float(more @ (bend * more)) > left:
+            rate += passes.of(change).rates(y, change, shift)
+            alpha = np.maximum(begin + whole.weight * rate, 0.0)
+            curved = _part(whole, alpha > 0.0)
+            if steps.intercept is Intercept.FREE and not _balance(alpha, y, others):
                 return None
-        pull = yield from steps.combine(y * more)
-        lift = float(y @ more)
-        combined, total = point.combined + pull, point.total + lift
-        height = float(more.sum()) - 0.5 * float(more @ (bend * (alpha + begin)))
-        dual = point.dual + height - float(pull @ (point.combined + 0.5 * pull))
-        if steps.intercept is Intercept.PENALIZED:
-            dual -= lift * (point.total + 0.5 * lift)
-        if dual >= needed:
-            return alpha, dual
-        short, before = needed - dual, short
-        if not short < _PROGRESS * before:
+            if price(alpha) > left:
+                return None
+            more = y * (alpha - begin)
+        pull = yield from steps.combine(more)
+        combined, total = point.combined + pull, point.total + float(more.sum())
+        slope = Slope(steps.coef - combined, _offset_slope(steps, total))
+        # Of the gap's own terms, none of them negative: a difference of large values is no proof.
+        gap = 0.5 * (float(slope.coef @ slope.coef) + slope.offset**2)
+        gap += price(alpha) + price_of_others
+        if gap <= left:
+            return Proof(alpha, combined, total, point.primal - gap)
+        if not gap - left < _PROGRESS * short:
             return None
+        short = gap - left
     return None
 
 
-def _where(curved, kept):
-    """Return some of the curved rows, given by a mask, (m,)."""
+def _part(curved, kept):
+    """Return the curved rows of a mask, (m,)."""
     weight = np.where(kept, curved.weight, 0.0)
     return Curved(weight, int(np.count_nonzero(weight)), float(weight.sum()), curved.plain)
 
@@ -93,9 +107,12 @@ def _offset_slope(steps, total):
     return steps.ground.stiffness * steps.offset - total if steps.has_intercept else 0.0
 
 
-def _balanced(alpha, y, others):
-    """Return alpha, (m,), with y . alpha + others = 0: one side is made smaller."""
+def _balance(alpha, y, others):
+    """Have y . alpha + others = 0, by less of alpha, (m,), on one side; return whether it is."""
     excess = float(y @ alpha) + others
     side = y > 0 if excess > 0.0 else y < 0
     weight = float(alpha[side].sum())
-    return np.where(side, alpha * max(0.0, 1.0 - abs(excess) / max(weight, 1e-300)), alpha)
+    if abs(excess) > weight:
+        return False
+    alpha[side] *= 1.0 - abs(excess) / (weight or 1.0)
+    return True

@@ -190,6 +190,31 @@ class NewtonSteps:
         curved.total /= factor
         return Slope(-combined, -float(growth.sum()))
 
+    # --- some of the rows -------------------------------------------------------------------
+
+    def take(self, index):
+        """Return some of the rows that count."""
+        return self.rows.take(index if self.counted is None else self.counted[index])
+
+    def steps_over(self, rows, index, cost, ground, start):
+        """Return Newton's steps over some rows, from `start`: coef, offset, slacks of all rows."""
+        coef, offset, z = start
+        return NewtonSteps(
+            rows,
+            self.y[index],
+            cost,
+            None,
+            self.intercept,
+            ground,
+            coef,
+            offset,
+            z[index],
+            self.delta,
+            self.cap,
+            self.monitor,
+            self.share * index.size / z.size,
+        )
+
     # --- along a line -----------------------------------------------------------------------
 
     def search(self, rate, ahead, shift):
