@@ -29,6 +29,8 @@ _LEAST_CURVED, _LEAST_CLASS = 0.3, 0.08
 _RARE, _VERY_RARE, _MOST_RARE = 10.0, 30.0, 0.1
 # Rows whose squares tell about those of all.
 _PROBED = 1 << 13
+# Rows that are gone through together: a vector of all would have fresh pages, which cost time.
+_AT_ONCE = 1 << 14
 
 
 def are_balanced(y):
@@ -75,16 +77,18 @@ def squares_if_rare(probed, curvature, factor, z, n_rows):
     return squares if some and n_rare <= _MOST_RARE * n_rows else None
 
 
-def rare_rows(rows, counted, cost, delta, squares):
+def rare_rows(rows, cost, delta, squares, n_counted):
     """Return which rows have rare features, a mask (n,), by what `squares_if_rare` returned.
 
-    Cost is (n,), of the rows `counted`, (n,); None is all of them.
+    Cost is (n,), zero for rows that do not count.
     """
-    parts = rows.score_squares(1.0 / squares)
-    if counted is not None:
-        parts = parts[counted]
-    parts *= cost
-    return parts > (_RARE * delta * rows.n_features) / cost.size
+    rare, limit = np.empty(rows.n_rows, dtype=bool), _RARE * delta * rows.n_features / n_counted
+    for begin in range(0, rows.n_rows, _AT_ONCE):
+        part = slice(begin, min(begin + _AT_ONCE, rows.n_rows))
+        parts = rows.score_squares(1.0 / squares, part.start, part.stop)
+        parts *= cost[part]
+        rare[part] = parts > limit
+    return rare
 
 
 class Deputies:
@@ -158,7 +162,9 @@ def appoint(of_all: NewtonSteps, sampled: Deputies | None):
     each = rows_for_each(of_all.rows)
     chosen, rare = draw(n, each), np.zeros(n, dtype=bool)
     if squares is not None:
-        rare = rare_rows(of_all.rows, of_all.counted, cost, delta, squares)
+        everywhere = of_all.directions.everywhere(cost)
+        rare = rare_rows(of_all.rows, everywhere, delta, squares, n)
+        rare = rare if of_all.counted is None else rare[of_all.counted]
     index = np.flatnonzero(chosen | rare)
     factor = np.where(rare[index], 1.0, float(each))
     start = of_all.coef, of_all.offset, z
