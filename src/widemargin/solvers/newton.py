@@ -31,7 +31,8 @@ Each iteration
 A cold start on many rows solves a random sample of them first. From there on, most rows stay on
 one piece of their loss, and the problem is solved for the others, with a look at all rows now and
 then; or, where losses are squared, for some rows that stand for all (newton_descent.py and
-newton_deputies.py; newton_steps.py has the iterations, newton_direction.py the directions).
+newton_deputies.py; newton_steps.py has the iterations, newton_direction.py the directions, and
+newton_proof.py dual variables that prove more).
 
 When delta shrinks, the direction is that of the new problem with the rows that were curved in the
 old one: what changes is z, in proportion to delta, more than which rows are between the bounds.
