@@ -129,12 +129,15 @@ class _Sample:
         enough = max(least, _SAMPLE_ROWS_PER_FEATURE * rows.n_features)
         if not hasattr(rows, "moments") or size < enough:
             return None
+        if delegate:
+            # Deputies, which they may become, see to rare rows.
+            index = np.flatnonzero(newton_deputies.draw(rows.n_rows, share, seed=0))
+            return cls(rows.take(index), index, float(share), index.size / rows.n_rows)
         index = np.random.default_rng(0).choice(rows.n_rows, size, replace=False)
         index.sort()
         factor = rows.n_rows / size
         few = rows.n_rows * rows.n_features < MANY_ENTRIES
-        # Deputies see to rare rows. In this order: to ask for spreads is to have them made.
-        if not few and not delegate and hasattr(rows, "spreads"):
+        if not few and hasattr(rows, "spreads"):  # in this order: to ask is to have them made
             # Of few rows a sample has fewer, or none.
             rare = is_rare(rows)
             drawn = np.zeros(rows.n_rows, dtype=bool)

@@ -50,9 +50,9 @@ def rows_for_each(rows):
     return max((share for share in _SHARES if share**1.5 <= enough), default=0)
 
 
-def draw(n_rows, share):
+def draw(n_rows, share, seed):
     """Return one of `share` rows, a power of two, at random: a mask (n,)."""
-    lots = np.frombuffer(np.random.default_rng(1).bytes(n_rows), np.uint8)
+    lots = np.frombuffer(np.random.default_rng(seed).bytes(n_rows), np.uint8)
     return lots < 256 // share
 
 
@@ -160,7 +160,7 @@ def appoint(of_all: NewtonSteps, sampled: Deputies | None):
     if squares is None and sampled is not None:
         return sampled
     each = rows_for_each(of_all.rows)
-    chosen, rare = draw(n, each), np.zeros(n, dtype=bool)
+    chosen, rare = draw(n, each, seed=1), np.zeros(n, dtype=bool)
     if squares is not None:
         everywhere = of_all.directions.everywhere(cost)
         rare = rare_rows(of_all.rows, everywhere, delta, squares, n)
