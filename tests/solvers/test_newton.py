@@ -70,7 +70,8 @@ def settling():
 @contextmanager
 def delegating():
     """Some rows may stand for all where they are few, and short, too."""
-    with settling(), mock.patch.object(newton_deputies, "_ENTRIES_PER_ROW", 1):
+    few = mock.patch.multiple(newton_deputies, _ENTRIES=1, _ENTRIES_PER_ROW=1)
+    with settling(), few:
         yield
 
 
@@ -455,18 +456,30 @@ def test_deputies_stand_for_all_rows(intercept, sparse, C):
         np.testing.assert_allclose(state.coef, peer.coef_[0], atol=1e-4 * np.abs(state.coef).max())
 
 
+def descent_at(rows, y, cost, z):
+    """A descent with slacks z of the rows that count."""
+    problem = Problem(as_rows(rows), SquaredHinge(y, cost), Intercept.NONE)
+    monitor = Monitor(tol=1e-3, max_iter=100)
+    descent = newton_descent.Descent(problem, State.zero(problem), 0.5, monitor, 1.0, True)
+    descent.z = z
+    return descent
+
+
 @pytest.mark.parametrize("some", [False, True])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_rows_of_rare_features_stand_for_themselves(sparse, some):
     rng = np.random.default_rng(0)
     n = 40_000
     X = np.hstack([rng.standard_normal((n, 6)), rng.random((n, 2)) < [0.2, 0.001]])
-    z = rng.standard_normal(n)
-    counted = np.flatnonzero(rng.random(n) < 0.8) if some else np.arange(n)
-    z, cost, rare = z[counted], np.full(counted.size, 2.0), X[counted, 7] > 0.0
-    rows = as_rows(sp.csr_matrix(X) if sparse else X)
-    at = counted if some else None
-    index, factor = newton_deputies.draw(rows, at, cost, 0.5, z)
+    cost = np.full(n, 2.0)
+    if some:
+        cost[rng.random(n) > 0.8] = 0.0
+    counted = np.flatnonzero(cost)
+    z, rare = rng.standard_normal(counted.size), X[counted, 7] > 0.0
+    with delegating():
+        descent = descent_at(sp.csr_matrix(X) if sparse else X, np.ones(n), cost, z)
+        deputies = newton_deputies.appoint(descent, None)
+    index, factor = deputies.index, deputies.factor
     assert np.all(np.isin(np.flatnonzero(rare), index))
     assert np.all(factor[rare[index]] == 1.0)
     assert factor.sum() == pytest.approx(counted.size, rel=0.05)
@@ -482,36 +495,85 @@ def test_rows_of_rare_features_stand_for_themselves(sparse, some):
 def test_where_no_features_are_rare_all_deputies_stand_for_as_many():
     X, y = tall(n=20_000, d=8)
     ones = np.ones(y.size)
-    _, factor = newton_deputies.draw(as_rows(X), None, ones, 0.5, ones)
-    assert np.unique(factor).size == 1
-    assert factor.sum() == pytest.approx(y.size, rel=0.1)
+    with delegating():
+        deputies = newton_deputies.appoint(descent_at(X, y, ones, ones), None)
+    assert np.unique(deputies.factor).size == 1
+    assert deputies.factor.sum() == pytest.approx(y.size, rel=0.1)
 
 
 def test_few_rows_with_a_loss_have_no_deputies():
     X, y = tall(n=20_000, d=8)
     ones = np.ones(y.size)
-    assert newton_deputies.draw(as_rows(X), None, ones, 0.5, np.where(ones, -1.0, 1.0)) is None
-    assert not newton_deputies.are_enough(as_rows(X), y)
+    few = np.where(np.arange(y.size) % 5, -1.0, 1.0)
     with delegating():
-        assert newton_deputies.are_enough(as_rows(X), y)
-        assert not newton_deputies.are_enough(as_rows(X), np.where(np.arange(y.size) < 900, 1, -1))
-        assert not newton_deputies.are_enough(as_rows(X[:9000]), y[:9000])
+        assert newton_deputies.appoint(descent_at(X, y, ones, few), None) is None
 
 
-def test_where_most_rows_are_rare_there_are_no_deputies():
-    """Half of the rows have features which no curved row has: they are taken for themselves."""
+def test_more_rows_for_each_feature_need_a_smaller_share_of_deputies():
+    def for_each(n, d=8):
+        return newton_deputies.rows_for_each(as_rows(np.ones((n, d), dtype=np.float32)))
+
+    assert for_each(20_000) == 0  # a Hessian of so few costs next to nothing
+    with delegating():
+        shares = [for_each(n) for n in (9_000, 20_000, 50_000, 200_000)]
+    assert shares == [0, 8, 16, 32]
+    assert newton_deputies.are_balanced(np.where(np.arange(100) < 10, 1, -1))
+    assert not newton_deputies.are_balanced(np.where(np.arange(100) < 5, 1, -1))
+
+
+def test_where_many_rows_are_rare_none_is():
+    """Half of the rows have features which no curved row has."""
     rng = np.random.default_rng(0)
     X = np.eye(8)[rng.integers(8, size=20_000)]
     z = np.where(X[:, :4].any(axis=1), 1.0, -1.0)
-    assert newton_deputies.draw(as_rows(X), None, np.ones(z.size), 0.5, z) is None
+    ones = np.ones(z.size)
+    with delegating():
+        deputies = newton_deputies.appoint(descent_at(X, ones, ones, z), None)
+    assert np.unique(deputies.factor).tolist() == [8.0]
+
+
+@pytest.mark.parametrize("of_few", [False, True])
+def test_a_sample_stands_for_all_rows_if_no_others_have_to_join(of_few):
+    rng = np.random.default_rng(0)
+    n = 24_000
+    X, y = tall(n=n, d=8)
+    if of_few:
+        X[:, 0] = rng.random(n) < 0.002
+    cost = np.full(n, 10.0)
+    cost[::7] = 0.0
+    problem = Problem(as_rows(X), SquaredHinge(y, cost), Intercept.NONE)
+    appointed, original = [], newton_deputies.appoint
+
+    def appoint(of_all, sampled):
+        appointed.append((sampled, original(of_all, sampled)))
+        return appointed[-1][1]
+
+    with delegating(), mock.patch.object(newton_deputies, "appoint", appoint):
+        state, monitor = solve(problem, 1e-6)
+    assert_certified(problem, state, monitor)
+    ((sampled, deputies),) = appointed
+    assert (deputies is sampled) == (not of_few)
+    # Places among the rows that count, and what each stands for.
+    counted = np.flatnonzero(cost)
+    taken = counted[sampled.index]
+    np.testing.assert_array_equal(sampled.steps.take(slice(None)).matrix, X[taken])
+    np.testing.assert_array_equal(sampled.steps.y, y[taken])
+    np.testing.assert_allclose(sampled.factor * sampled.index.size, counted.size, rtol=0.05)
 
 
 @pytest.mark.parametrize("intercept", Intercept)
 def test_deputies_that_know_little_are_dismissed(intercept, monkeypatch):
     """Who stand for some features ten times as strongly as they should, and for others not."""
     problem = tall_problem(C=100.0, risk=SquaredHinge, intercept=intercept, n=20_000, d=8)
-    index = np.arange(40)
-    monkeypatch.setattr(newton_deputies, "draw", lambda *_: (index, np.full(40, 50.0)))
+
+    def appoint(of_all, sampled):
+        index, factor = np.arange(40), np.full(40, 50.0)
+        ground = newton_direction.Ground(of_all.ground.stiffness, of_all.ground.center)
+        cost, start = factor * of_all.cost[index], (of_all.coef, of_all.offset, of_all.z)
+        steps = of_all.steps_over(of_all.take(index), index, cost, ground, start)
+        return newton_deputies.Deputies(index, factor, steps)
+
+    monkeypatch.setattr(newton_deputies, "appoint", appoint)
     with delegating():
         state, monitor = solve(problem, 1e-6)
     assert monitor.status == "converged"

@@ -114,11 +114,12 @@ class RowsInMemory:
             kernels.combine_squares(self.arrays, g, begin, end, total)
         return total
 
-    def score_squares(self, v):
-        """Return x_i^2 . v, the square feature by feature, in float64, (n,)."""
-        out = np.empty(self.n_rows)
-        for begin, end in self.ranges(0, self.n_rows):
-            kernels.score_squares(self.arrays, v, begin, end, out)
+    def score_squares(self, v, begin=0, end=None):
+        """Return x_i^2 . v, the square feature by feature, in float64, for begin <= i < end."""
+        end = self.n_rows if end is None else end
+        out = np.empty(end - begin)
+        for low, high in self.ranges(begin, end):
+            kernels.score_squares(self.arrays, v, low, high, out[low - begin : high - begin])
         return out
 
     @cached_property

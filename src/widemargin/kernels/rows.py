@@ -321,21 +321,21 @@ def squared_norms(rows, begin, end, out):
 
 @kernel
 def score_squares(rows, v, begin, end, out):
-    """out[i] = x_i^2 . v, the square feature by feature, for begin <= i < end."""
+    """out[i - begin] = x_i^2 . v, the square feature by feature, for begin <= i < end."""
     if len(rows) == 1:
         values = rows[0]
         for i in range(begin, end):
             x, total = values[i], 0.0
             for k in range(x.shape[0]):
                 total += np.float64(x[k]) * x[k] * v[k]
-            out[i] = total
+            out[i - begin] = total
     else:
         values, indices, indptr = rows
         for i in range(begin, end):
             total = 0.0
             for k in range(indptr[i], indptr[i + 1]):
                 total += np.float64(values[k]) * values[k] * v[indices[k]]
-            out[i] = total
+            out[i - begin] = total
 
 
 @kernel

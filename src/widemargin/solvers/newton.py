@@ -31,7 +31,8 @@ Each iteration
 A cold start on many rows solves a random sample of them first. From there on, most rows stay on
 one piece of their loss, and the problem is solved for the others, with a look at all rows now and
 then; or, where losses are squared, for some rows that stand for all (newton_descent.py and
-newton_deputies.py; newton_steps.py has the iterations, newton_direction.py the directions).
+newton_deputies.py; newton_steps.py has the iterations, newton_direction.py the directions, and
+newton_proof.py dual variables that prove more).
 
 When delta shrinks, the direction is that of the new problem with the rows that were curved in the
 old one: what changes is z, in proportion to delta, more than which rows are between the bounds.
@@ -49,10 +50,11 @@ import numpy as np
 from widemargin.data.rows import Rows, home
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
-from widemargin.solvers import lockstep
+from widemargin.solvers import lockstep, newton_deputies
 from widemargin.solvers.coordinate import CoordinateDescent
 from widemargin.solvers.cutting_plane import CuttingPlanes
 from widemargin.solvers.lockstep import Asking
+from widemargin.solvers.newton_deputies import Deputies
 from widemargin.solvers.newton_descent import MANY_ENTRIES, Descent, can_delegate, is_rare
 
 # Problems solved side by side at most; and bytes that they may need, some 64 for every row, on the
@@ -120,17 +122,22 @@ class _Sample:
     def of(cls, problems):
         """Return a sample of the rows of some problems, in memory; None where it would not pay."""
         rows = problems[0].rows
-        size = rows.n_rows // _SAMPLE_SHARE
+        delegate = all(map(can_delegate, problems))
+        share = newton_deputies.rows_for_each(rows) if delegate else _SAMPLE_SHARE
+        size = rows.n_rows // share
         least = _SAMPLE_ROWS if home(rows) is None else _SAMPLE_ROWS_ON_GPU
         enough = max(least, _SAMPLE_ROWS_PER_FEATURE * rows.n_features)
         if not hasattr(rows, "moments") or size < enough:
             return None
+        if delegate:
+            # Deputies, which they may become, see to rare rows.
+            index = np.flatnonzero(newton_deputies.draw(rows.n_rows, share, seed=0))
+            return cls(rows.take(index), index, float(share), index.size / rows.n_rows)
         index = np.random.default_rng(0).choice(rows.n_rows, size, replace=False)
         index.sort()
         factor = rows.n_rows / size
         few = rows.n_rows * rows.n_features < MANY_ENTRIES
-        # Deputies see to rare rows. In this order: to ask for spreads is to have them made.
-        if not few and not all(map(can_delegate, problems)) and hasattr(rows, "spreads"):
+        if not few and hasattr(rows, "spreads"):  # in this order: to ask is to have them made
             # Of few rows a sample has fewer, or none.
             rare = is_rare(rows)
             drawn = np.zeros(rows.n_rows, dtype=bool)
@@ -165,6 +172,8 @@ def _solve(problem, state, monitor, sample) -> Asking:
         start = state
     near = warm or start is not state
     descent = Descent(problem, start, delta, monitor, 1.0, near)
+    if start is not state and descent.delegates:
+        descent.sampled = Deputies.of_sample(first, sample.index, descent)
     done = False
     if warm:
         done = yield from descent.take_stock(monitor.tol)

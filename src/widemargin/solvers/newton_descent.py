@@ -57,8 +57,8 @@ def is_rare(rows):
 
 def can_delegate(problem):
     """Return whether some rows can stand for all of a problem."""
-    rows, risk = problem.rows, problem.risk
-    return risk.squared and _are_many(rows) and newton_deputies.are_enough(rows, risk.y)
+    enough = problem.risk.squared and newton_deputies.rows_for_each(problem.rows) > 0
+    return enough and newton_deputies.are_balanced(problem.risk.y)
 
 
 def _are_many(rows):
@@ -78,6 +78,8 @@ class _Point(NamedTuple):
         X^T A.
     primal, dual, rounding : float
         Its values, and what rounding off costs.
+    trimming : float
+        What it costs to have A balanced, where losses are squared.
     """
 
     alpha: np.ndarray
@@ -86,6 +88,7 @@ class _Point(NamedTuple):
     primal: float
     dual: float
     rounding: float
+    trimming: float
 
 
 class Descent(NewtonSteps):
@@ -141,6 +144,7 @@ class Descent(NewtonSteps):
         self.best_is_exact = False  # whether its value comes from scores as the rows gave them
         self.delegates = share == 1.0 and can_delegate(problem)
         self.deputies: newton_deputies.Deputies | None = None
+        self.sampled: newton_deputies.Deputies | None = None
         self.spare: list[np.ndarray] = []  # vectors (n,) to be written anew: fresh pages cost time
 
     def run(self, tol) -> Asking:
@@ -154,6 +158,7 @@ class Descent(NewtonSteps):
             self.move_offset()
             point = yield from self._look()
         while True:
+            point = yield from self._proved(point, tol)
             gradient = self.coef - point.combined
             slanting = 0.5 * float(gradient @ gradient)
             self._remember(point)
@@ -183,10 +188,18 @@ class Descent(NewtonSteps):
 
     # --- deputies ---------------------------------------------------------------------------
 
+    def _proved(self, point, tol) -> Asking:
+        """Return the point, with dual variables that prove `tol` if deputies can make them so."""
+        needed = (1.0 - tol) * min(point.primal, self.best_primal)
+        if self.deputies is None or max(point.dual, self.best_dual) >= needed:
+            return point
+        better = yield from self.deputies.prove(self.coef, self.offset, self.z, point, needed)
+        return better or point
+
     def _delegate(self, point, allowed) -> Asking:
         """Go to where the losses of deputies are best, as `_settle` does."""
         coef, offset, z = self.coef, self.offset, self.z
-        self.deputies = self.deputies or self._appoint()
+        self.deputies = self.deputies or newton_deputies.appoint(self, self.sampled)
         self.delegates = self.deputies is not None
         if self.deputies is None:
             return None
@@ -214,17 +227,6 @@ class Descent(NewtonSteps):
             self.move(step, rate, ahead, shift)
         there = yield from self._look()
         return there
-
-    def _appoint(self):
-        """Return deputies, chosen by what is known of the current point; None if they are many."""
-        drawn = newton_deputies.draw(self.rows, self.counted, self.cost, self.delta, self.z)
-        if drawn is None:
-            return None
-        index, factor = drawn
-        cost, start = factor * self.cost[index], (self.coef, self.offset, self.z)
-        ground = Ground(self.ground.stiffness, self.ground.center)
-        steps = self._steps_over(self._take(index), index, cost, ground, start)
-        return newton_deputies.Deputies(index, factor, steps)
 
     # --- rows in doubt ----------------------------------------------------------------------
 
@@ -302,7 +304,7 @@ class Descent(NewtonSteps):
         From `start`: coef, offset, and slacks of all rows. None to stop at once.
         """
         index = np.flatnonzero(in_doubt)
-        rows, A = self._take(index), self.y[index] * point.alpha[index]
+        rows, A = self.take(index), self.y[index] * point.alpha[index]
         combined = yield Product(rows, "combine", A)
         pull = Slope(point.combined - combined, point.total - float(A.sum()))
         d = rows.n_features
@@ -318,32 +320,7 @@ class Descent(NewtonSteps):
                     total = float(self.cost[curved].sum()) / self.delta
         settled = Settled(self.coef, self.offset, pull, second, first, total)
         ground = Ground(self.ground.stiffness, self.ground.center, settled)
-        return self._steps_over(rows, index, self.cost[index], ground, start), combined
-
-    # --- some of the rows -------------------------------------------------------------------
-
-    def _take(self, index):
-        """Return some of the rows that count."""
-        return self.rows.take(index if self.counted is None else self.counted[index])
-
-    def _steps_over(self, rows, index, cost, ground, start):
-        """Return Newton's steps over some rows, from `start`: coef, offset, slacks of all rows."""
-        coef, offset, z = start
-        return NewtonSteps(
-            rows,
-            self.y[index],
-            cost,
-            None,
-            self.intercept,
-            ground,
-            coef,
-            offset,
-            z[index],
-            self.delta,
-            self.cap,
-            self.monitor,
-            self.share * index.size / z.size,
-        )
+        return self.steps_over(rows, index, self.cost[index], ground, start), combined
 
     def _is_better(self, there, point, allowed):
         """Return whether steps over some of the rows have led to a better point."""
@@ -424,17 +401,18 @@ class Descent(NewtonSteps):
         A *= self.y
         return self._point(A, combined, *values)
 
-    def _point(self, alpha, combined, primal, height, total, rounding):
+    def _point(self, alpha, combined, primal, height, total, *costs):
         dual = height - 0.5 * float(combined @ combined)
-        return _Point(alpha, total, combined, primal, dual, rounding)
+        return _Point(alpha, total, combined, primal, dual, *costs)
 
     def _values(self, A, above, below, loss_above, loss_below, aligned):
         """Return the primal value, the dual value less the penalty of X^T A, the sum of A, and
-        what rounding off costs, from the sums of `dual_point`; A is balanced where it has to be.
+        what rounding off and balancing cost, from the sums of `dual_point`; A is balanced where it
+        has to be.
         """
         primal = 0.5 * float(self.coef @ self.coef) + loss_above + loss_below
         rounding = self.rounding(above, below, loss_above, loss_below, aligned)
-        penalty = 0.0
+        penalty = trimming = 0.0
         if self.intercept is Intercept.PENALIZED:
             primal += 0.5 * self.offset**2
             penalty = 0.5 * (above - below) ** 2
@@ -445,11 +423,13 @@ class Descent(NewtonSteps):
             scale_below = least / below if below > 0.0 else 1.0
             A *= np.where(A > 0.0, scale_above, scale_below)
             above, below = scale_above * above, scale_below * below
+            trimming = (1.0 - scale_above) ** 2 * loss_above
+            trimming += (1.0 - scale_below) ** 2 * loss_below
             loss_above, loss_below = scale_above**2 * loss_above, scale_below**2 * loss_below
         height = above + below - penalty
         if self.squared:  # alpha^2 / (4 c) is the loss itself
             height -= loss_above + loss_below
-        return primal, height, above - below, rounding
+        return primal, height, above - below, rounding, trimming
 
     def _remember(self, point):
         if point.primal < self.best_primal:

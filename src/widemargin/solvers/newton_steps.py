@@ -82,12 +82,16 @@ class NewtonSteps:
     def squared(self):
         return self.cap > 1.0
 
+    @property
+    def has_intercept(self):
+        return self.intercept is not Intercept.NONE
+
     def approach(self, allowed, combined) -> Asking:
         """Take steps until what makes the gap, rounding off and a slope, is below `allowed`.
 
         `combined` is X^T A at the beginning, (d,); None where it is not known.
         """
-        if self.intercept is not Intercept.NONE:
+        if self.has_intercept:
             self.move_offset()
             combined = None
         for _ in range(_STEPS):
@@ -122,7 +126,7 @@ class NewtonSteps:
         if slanting <= rounding and rounding > 0.0:
             shrink = min(1.0, max(_SHRINK, SHARE_OF_GAP * allowed / rounding))
         with self.monitor.phase("direction"):
-            curved = self._curvature(self.around if shrink == 1.0 else None)
+            curved = self.curvature(self.around if shrink == 1.0 else None)
         slope = Slope(gradient, 0.0)
         if shrink < 1.0:
             slope = yield from self._shrink(shrink, curved, alpha)
@@ -186,6 +190,31 @@ class NewtonSteps:
         curved.total /= factor
         return Slope(-combined, -float(growth.sum()))
 
+    # --- some of the rows -------------------------------------------------------------------
+
+    def take(self, index):
+        """Return some of the rows that count."""
+        return self.rows.take(index if self.counted is None else self.counted[index])
+
+    def steps_over(self, rows, index, cost, ground, start):
+        """Return Newton's steps over some rows, from `start`: coef, offset, slacks of all rows."""
+        coef, offset, z = start
+        return NewtonSteps(
+            rows,
+            self.y[index],
+            cost,
+            None,
+            self.intercept,
+            ground,
+            coef,
+            offset,
+            z[index],
+            self.delta,
+            self.cap,
+            self.monitor,
+            self.share * index.size / z.size,
+        )
+
     # --- along a line -----------------------------------------------------------------------
 
     def search(self, rate, ahead, shift):
@@ -237,7 +266,7 @@ class NewtonSteps:
         way = self.z, rate, self.cost, self.delta, self.cap
         return passes.of(rate).lowest(*way, slope, curvature, guess, slope_left)
 
-    def _curvature(self, around):
+    def curvature(self, around=None):
         """Return which of the rows that count are curved, and the curvature of each.
 
         With `around`, the mean curvature that far to both sides of z.

@@ -1,0 +1,118 @@
+"""A better proof of a good point, where losses are squared: for the problem see newton.py.
+
+Dual variables alpha_i = 2 c_i max(0, z_i), taken from a point, leave the gap
+
+    primal(w) - dual(alpha) = 1/2 |g|^2,      g = w - X^T A
+
+though w itself is about 1/2 g^T H^-1 g above the optimum, with H = I + sum_i 2 c_i x_i x_i^T over
+rows that have a loss: where costs are large, less by many orders of magnitude. So it is alpha that
+is changed. For witnesses, some of these rows, with weights v_i that make about the same H,
+
+    alpha_i + v_i y_i x_i.u,      (I + sum_i v_i x_i x_i^T) u = g
+
+leaves no slope but u, at the price of sum_i (v_i x_i.u)^2 / (4 c_i): as many times 1/2 g^T H^-1 g
+as each witness stands for rows, v_i / (2 c_i). No dual variable may be negative. What had to be
+cut off is a slope again, a smaller one, for another round, without the rows where it was.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from widemargin import passes
+from widemargin.problem import Intercept
+from widemargin.solvers.lockstep import Asking
+from widemargin.solvers.newton_direction import Curved, Slope
+
+# Rounds at most, and how much less than before each has to leave.
+_ROUNDS, _PROGRESS = 4, 0.5
+
+
+class Proof(NamedTuple):
+    """Dual variables of witnesses, (m,), and X^T A, (d,), sum of A and dual value of all rows."""
+
+    alpha: np.ndarray
+    combined: np.ndarray
+    total: float
+    dual: float
+
+
+def improve(steps, factor, point, alpha, needed) -> Asking:
+    """Return a Proof by better dual variables; None if its value is not `needed` at least.
+
+    Parameters
+    ----------
+    steps : NewtonSteps
+        Over the witnesses, at the point, with costs that are `factor` times as large.
+    factor : ndarray of shape (m,)
+        How many rows each of them stands for.
+    point
+        What all rows tell of it: see `_Point` of newton_descent.py.
+    alpha : ndarray of shape (m,)
+        The witnesses' dual variables, as they are.
+    needed : float
+    """
+    y, begin = steps.y, alpha
+    with steps.monitor.phase("proof"):
+        curved = whole = steps.curvature()
+        rate = np.zeros_like(begin)
+        bend = steps.delta * factor / steps.cost  # 1 / (2 c) of the witnesses themselves
+        natural = np.maximum(steps.z, 0.0) / bend
+
+        def price(alpha):
+            """Return what it costs not to have 2 c max(0, z), of the witnesses."""
+            return 0.5 * float((bend * (alpha - natural)) @ (alpha - natural))
+
+        others, price_of_others = point.total - float(y @ begin), point.trimming - price(begin)
+    left = point.primal - needed
+    slope = Slope(steps.coef - point.combined, _offset_slope(steps, point.total))
+    short = np.inf
+    for _ in range(_ROUNDS):
+        way = yield from steps.directions.find(slope, curved, steps.delta, left)
+        if way is None:
+            return None
+        ahead, shift = way
+        change = yield from steps.scores(ahead)
+        with steps.monitor.phase("proof"):
+            rate += passes.of(change).rates(y, change, shift)
+            alpha = np.maximum(begin + whole.weight * rate, 0.0)
+            curved = _part(whole, alpha > 0.0)
+            if steps.intercept is Intercept.FREE and not _balance(alpha, y, others):
+                return None
+            if price(alpha) > left:
+                return None
+            more = y * (alpha - begin)
+        pull = yield from steps.combine(more)
+        combined, total = point.combined + pull, point.total + float(more.sum())
+        slope = Slope(steps.coef - combined, _offset_slope(steps, total))
+        # Of the gap's own terms, none of them negative: a difference of large values is no proof.
+        gap = 0.5 * (float(slope.coef @ slope.coef) + slope.offset**2)
+        gap += price(alpha) + price_of_others
+        if gap <= left:
+            return Proof(alpha, combined, total, point.primal - gap)
+        if not gap - left < _PROGRESS * short:
+            return None
+        short = gap - left
+    return None
+
+
+def _part(curved, kept):
+    """Return the curved rows of a mask, (m,)."""
+    weight = np.where(kept, curved.weight, 0.0)
+    return Curved(weight, int(np.count_nonzero(weight)), float(weight.sum()), curved.plain)
+
+
+def _offset_slope(steps, total):
+    """Return the slope in b, where the sum of A is `total`."""
+    return steps.ground.stiffness * steps.offset - total if steps.has_intercept else 0.0
+
+
+def _balance(alpha, y, others):
+    """Have y . alpha + others = 0, by less of alpha, (m,), on one side; return whether it is."""
+    excess = float(y @ alpha) + others
+    side = y > 0 if excess > 0.0 else y < 0
+    weight = float(alpha[side].sum())
+    if abs(excess) > weight:
+        return False
+    alpha[side] *= 1.0 - abs(excess) / (weight or 1.0)
+    return True
