@@ -26,15 +26,16 @@ INTERCEPTS = {
 }
 
 
-def fit(X, y, sample_weight=None, **parameters):
+def fit(X, y, sample_weight=None, digits=9, **parameters):
     """Fit (not forever; kernels may compile first), and check that the certificate is honest."""
     parameters = {"random_state": 0, "max_time": 30.0, **parameters}
     model = LinearSVC(**parameters).fit(X, y, sample_weight)
     assert np.isfinite(model.coef_).all()
     assert np.isfinite(model.intercept_).all()
     claimed, found = model.certificate_, certify(model, X, y, sample_weight)
-    assert found.primal == pytest.approx(claimed.primal, rel=1e-9)
-    assert found.dual == pytest.approx(claimed.dual, rel=1e-9, abs=1e-9 * abs(claimed.primal))
+    off = 10.0**-digits
+    assert found.primal == pytest.approx(claimed.primal, rel=off)
+    assert found.dual == pytest.approx(claimed.dual, rel=off, abs=off * abs(claimed.primal))
     # Weak duality, up to rounding: no honest lower bound lies above an objective value.
     assert found.dual <= found.primal * (1 + 1e-12)
     assert np.isfinite(found.relative_gap)
@@ -132,7 +133,9 @@ def test_features_of_all_scales_at_once(loss, dtype):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         fit((X * scales).astype(dtype), Y, loss=loss, max_iter=200)
-        fit((X * np.resize(scales, N)[:, None]).astype(dtype), Y, loss=loss, max_iter=200)
+        # Of the scores of such rows, sums of 1e18 and the like, not all digits are true.
+        rows = (X * np.resize(scales, N)[:, None]).astype(dtype)
+        fit(rows, Y, loss=loss, max_iter=200, digits=8)
 
 
 # --- shapes -------------------------------------------------------------------------------

@@ -185,7 +185,7 @@ def test_ahead_free_rows_are_where_they_should_be(risk, intercept):
     descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), "acf", seed=0)
     descent._check()
     assert (descent.mean is None) == (intercept is not Intercept.FREE)
-    for _ in range(5):
+    for _ in range(10):
         descent._pass()
     before = descent.offset.copy()
     free = np.flatnonzero((descent.alpha > 0.0) & (descent.alpha < (0.02, np.inf)[risk.squared]))

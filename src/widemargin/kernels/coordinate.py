@@ -153,14 +153,13 @@ def adaptive_pass(
             fixed -= change * leaning
             largest = max(largest, abs(gradient))
         total += gain
+        if after == before:
+            asleep = abs(gradient) > too_large
+            preference[i] = 0.0 if asleep else max(_FORGOTTEN * preference[i], lowest)
+        elif mean > 0.0:
+            wish = preference[i] * np.exp(rate * (gain / mean - 1.0))
+            preference[i] = min(max(wish, lowest), highest)
         if mean > 0.0:
-            if after != before:
-                wish = preference[i] * np.exp(rate * (gain / mean - 1.0))
-                preference[i] = min(max(wish, lowest), highest)
-            elif abs(gradient) > too_large:
-                preference[i] = 0.0
-            else:
-                preference[i] = max(_FORGOTTEN * preference[i], lowest)
             mean = (1.0 - fading) * mean + fading * gain
     offset[0], offset[1] = fixed, z
     tally[MEAN_GAIN], tally[GAIN], tally[LARGEST] = mean, total, largest

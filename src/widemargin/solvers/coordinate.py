@@ -56,8 +56,7 @@ _LEFT_BY_FACES = 0.1
 _ROWS_PER_FEATURE, _MANY_FEATURES = 0.25, 256
 _WANTED = 0.5
 _SLOWEST = 0.9
-# And they are where passes crawl: since the last check, more than this share of the gap was left.
-_CRAWLING = 0.5
+# And they are where as many passes again as since the last check would not do.
 
 
 class _Descent(Descent):
@@ -210,8 +209,9 @@ class _Descent(Descent):
         seen, promising = float(self.seen_gap.sum()), self._is_promising()
         if self.optimism * seen <= self.monitor.tol * self.likely_primal:
             return None  # a check alone will do
-        if not promising and seen < _CRAWLING * self.seen_then:
-            return None
+        left = self.optimism * seen / (self.monitor.tol * self.likely_primal)
+        if not promising and left * seen <= self.seen_then:
+            return None  # as many passes again as since the last check will do
         free = np.flatnonzero(self._is_free())
         share = free.size / max(1, self.problem.rows.n_rows)
         passes = _WORK_ON_FACES * self.monitor.iteration - self.worked_on_faces
