@@ -42,21 +42,21 @@ _FEW_IN_COMMON = 0.05
 _COMMON_PART = 0.1
 
 # Before a check, dual variables that are free may be solved for together (face.py), where their
-# rows are at most this share of all, and where such work is in all no more than this share of that
-# of passes, and enough for a few iterations.
+# rows are at most this share of all, and no more than features: few features cannot have many rows
+# on the margin, and most of these would not stay free. Such work is in all no more than this share
+# of that of passes, and enough for a few iterations.
 _LARGEST_FACE = 0.2
 _WORK_ON_FACES = 1.0
 _FEWEST_ITERATIONS = 4
 # They are where the check is then likely to succeed: of these rows' hinge losses about this share
-# is left, if there are no more of them than so for each feature; few features cannot have many
-# rows on the margin, and most of these would not stay free. Their share of the gap should be this
-# much of what is allowed; where it falls no faster than so from one look to the next, passes are
-# as fast.
+# is left, if there are no more of them than so for each feature, and features are this many.
+# Their share of the gap should be this much of what is allowed; where it falls no faster than so
+# from one look to the next, passes are as fast. And they are where as many passes again as since
+# the last check would not do.
 _LEFT_BY_FACES = 0.1
 _ROWS_PER_FEATURE, _MANY_FEATURES = 0.25, 256
 _WANTED = 0.5
 _SLOWEST = 0.9
-# And they are where as many passes again as since the last check would not do.
 
 
 class _Descent(Descent):
@@ -213,6 +213,8 @@ class _Descent(Descent):
         if not promising and left * seen <= self.seen_then:
             return None  # as many passes again as since the last check will do
         free = np.flatnonzero(self._is_free())
+        if free.size > self.w.size:
+            return None
         share = free.size / max(1, self.problem.rows.n_rows)
         passes = _WORK_ON_FACES * self.monitor.iteration - self.worked_on_faces
         if not 0.0 < share <= min(_LARGEST_FACE, passes / _FEWEST_ITERATIONS):

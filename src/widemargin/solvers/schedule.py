@@ -18,8 +18,8 @@ PREFERENCES = 1.0 / 20.0, 20.0, 1.0 / 5.0
 _SMALLEST_PASS = 0.2
 # Preferences where training goes on from an earlier one, by where a row's dual variable is.
 _INSIDE, _AT_BOUND, _AT_ZERO = 2.0, 0.5, 0.2
-# Rows fall asleep that press against a bound by this many times the largest gradient that has moved
-# a row in the last pass.
+# Rows fall asleep that press against a bound by this many times the largest gradient that has
+# moved a row in the last pass.
 _PRESSED = 1.0
 # Where the offset of the scores stands among the kernels' arguments.
 _OFFSET = 8
