@@ -4,6 +4,7 @@ from device_array import DeviceArray, device, host
 from hypothesis import given
 from hypothesis import strategies as st
 
+from widemargin.kernels.pairwise import MARGIN
 from widemargin.passes.pairs import pair_sums
 from widemargin.risk import PairwiseHinge
 
@@ -17,7 +18,7 @@ def pair_sums_of(risk, S, where=np.asarray):
 def by_hand(y, weight, group, S):
     """Value, constant and slope, from a matrix of all pairs."""
     pair = (y[:, None] > y) & (group[:, None] == group)
-    lossy = pair * (S[:, None] - 1.0 < S) * weight[:, None] * weight
+    lossy = pair * (S[:, None] - MARGIN < S) * weight[:, None] * weight
     value = np.sum(lossy * (1.0 - (S[:, None] - S)))
     return value, lossy.sum(), lossy.sum(axis=0) - lossy.sum(axis=1)
 
@@ -110,12 +111,12 @@ def test_two_rows(offset):
 
 
 def test_a_margin_that_rounding_blurs_is_seen_alike_from_both_sides():
-    """0.3 - 1 < -0.7 is false and 0.3 < -0.7 + 1 true; one side alone would unbalance slopes."""
+    """The two ways to compare scores disagree; one side alone would unbalance slopes."""
     rng = np.random.default_rng(0)
-    S = np.r_[0.1 * np.arange(40), 0.1 * np.arange(40) - 1.0]
+    S = np.r_[0.1 * np.arange(40), 0.1 * np.arange(40) - MARGIN]
     S = np.r_[S, np.nextafter(S, 9.0), np.nextafter(S, -9.0)]
     y = rng.integers(0, 6, S.size)
-    assert np.any((S[:, None] - 1.0 < S) != (S[:, None] < S + 1.0))
+    assert np.any((S[:, None] - MARGIN < S) != (S[:, None] < S + MARGIN))
     risk = PairwiseHinge(y, np.ones(S.size))
     value, constant, slope = pair_sums_of(risk, S)
     expected = by_hand(y, np.ones(S.size), np.zeros(S.size), S)

@@ -9,6 +9,7 @@ from strategies import gradings
 from widemargin import threads
 from widemargin.data import as_rows
 from widemargin.kernels import pairwise as kernels
+from widemargin.passes import pairs as by_arrays
 from widemargin.passes import sweeps as module
 from widemargin.problem import Intercept, Problem
 from widemargin.risk import PairwiseHinge
@@ -55,6 +56,25 @@ def test_a_cut_is_below_the_risk_everywhere(problem, seed):
     cut = risk.cut(S)
     other = 3.0 * np.random.default_rng(seed).standard_normal(S.size)
     assert risk.value(other) >= np.vdot(cut.slope, other) + cut.constant - 1e-9
+
+
+@pytest.mark.parametrize("grades", [2, 6])
+@pytest.mark.parametrize("sums", [module.pair_sums, by_arrays.pair_sums])
+def test_rounding_decides_over_no_pair_at_the_margin(grades, sums):
+    rng = np.random.default_rng(0)
+    n = 60
+    S = 0.25 * rng.integers(0, 12, n)  # many pairs are at the margin
+    risk = PairwiseHinge(rng.integers(0, grades, n), np.ones(n))
+
+    def plane(S):
+        of_rows = risk.member, risk.level, risk.weight
+        return sums(S, risk.starts, risk.n_levels, *of_rows)[1:]
+
+    constant, slope = plane(S)
+    for _ in range(5):
+        blurred = plane(S + 1e-14 * rng.standard_normal(n))
+        assert blurred[0] == constant
+        np.testing.assert_array_equal(blurred[1], slope)
 
 
 @given(problem=graded_scores(), seed=st.integers(0, 10**6))

@@ -94,6 +94,30 @@ def test_ocas_never_loses_what_it_has(problem, smallest_step):
     assert np.all(dual <= primal * (1 + 1e-9))
 
 
+def test_a_plane_taken_where_pairs_are_at_the_margin_is_found_again():
+    """One step ends where pairs are at the margin, the next leads along it to a plane.
+
+    It is remembered by its point, whose scores are rounded otherwise when the bound is proved.
+    """
+    X = np.array(
+        [
+            [-0.7054978, -1.7744118],
+            [1.406357, 0.92708653],
+            [1.406357, 0.92708653],
+            [-2.511678, -0.33629125],
+            [-2.511678, -0.33629125],
+            [-0.6130273, -0.7208992],
+        ],
+        dtype=np.float32,
+    )
+    weight, group = np.array([1.0, 1.0, 1.0, 2.0, 1.0, 3.0]), np.array([1, 1, 1, 0, 0, 0])
+    risk = PairwiseHinge(np.array([2, 1, 0, 1, 0, 2]), weight, group)
+    _, monitor = solve(Problem(as_rows(X), risk, Intercept.NONE), tol=1e-6, smallest_step=0.0)
+    assert monitor.status == "converged"
+    assert monitor.iteration < 20
+    assert np.all(np.diff([record.dual for record in monitor.history]) >= -1e-9)
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("intercept", Intercept)
 @pytest.mark.parametrize("make", [binary, multiclass])

@@ -5,13 +5,19 @@ given one are a window. Two sweeps move it along, one for each side of the pairs
 tree holds the weight of the window's rows by level. Nothing is ever taken out of a tree: all
 sums are of non-negative terms and lose no digits.
 
-A pair (i above j) has a loss where  s_i - 1 < s_j.  Both sweeps test just that: rounded in two
-ways, a pair could be found from one side and missed from the other.
+A pair (i above j) has a loss where  s_i - MARGIN < s_j.  Both sweeps test just that: rounded in
+two ways, a pair could be found from one side and missed from the other.
 """
 
 import numpy as np
 
 from widemargin.kernels.jit import kernel
+
+# Short of 1 by more than rounding. Planes cross where pairs have a margin of just 1, so that is
+# where solvers go and take planes; and a plane is remembered by its point. If rounding decided
+# which pairs are in it, who makes the scores anew would find another plane, and a worse bound.
+# Pairs this near have next to no loss: with or without it a plane is as high at its point.
+MARGIN = 1.0 - 1e-11
 
 
 @kernel
@@ -69,7 +75,7 @@ def pushes(starts, n_levels, S, level, weight, tree, push):
         if size == 2:
             window = 0.0
             for p in range(begin, end):
-                while h < end and S[h] - 1.0 < S[p]:
+                while h < end and S[h] - MARGIN < S[p]:
                     window += weight[h] * level[h]
                     h += 1
                 push[p] = weight[p] * window * (1 - level[p])
@@ -77,7 +83,7 @@ def pushes(starts, n_levels, S, level, weight, tree, push):
             continue
         tree[: size + 1] = 0.0
         for p in range(begin, end):
-            while h < end and S[h] - 1.0 < S[p]:
+            while h < end and S[h] - MARGIN < S[p]:
                 k = size - level[h]
                 while k <= size:
                     tree[k] += weight[h]
@@ -107,7 +113,7 @@ def pulls(starts, n_levels, S, level, weight, tree, pull):
         if size == 2:
             window = 0.0
             for p in range(end - 1, begin - 1, -1):
-                while h >= begin and S[p] - 1.0 < S[h]:
+                while h >= begin and S[p] - MARGIN < S[h]:
                     window += weight[h] * (1 - level[h])
                     h -= 1
                 pull[p] = weight[p] * window * level[p]
@@ -116,7 +122,7 @@ def pulls(starts, n_levels, S, level, weight, tree, pull):
             continue
         tree[: size + 1] = 0.0
         for p in range(end - 1, begin - 1, -1):
-            while h >= begin and S[p] - 1.0 < S[h]:
+            while h >= begin and S[p] - MARGIN < S[h]:
                 k = level[h] + 1
                 while k <= size:
                     tree[k] += weight[h]

@@ -21,6 +21,8 @@ from math import frexp, ldexp
 
 import numpy as np
 
+from widemargin.kernels.pairwise import MARGIN
+
 # All weights together are below two to this power in fixed point: rounding has room to spare.
 _WEIGHT_BITS = 60
 
@@ -91,7 +93,7 @@ def _windows(S, begin, end, largest):
 
 def _lossy(above, below):
     """Tell which pairs have a loss; asked from both sides, lest rounding part their answers."""
-    return above - 1.0 < below
+    return above - MARGIN < below
 
 
 def _first_without(holds, S, begin, end, largest):
