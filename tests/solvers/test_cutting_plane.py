@@ -118,6 +118,17 @@ def test_a_plane_taken_where_pairs_are_at_the_margin_is_found_again():
     assert np.all(np.diff([record.dual for record in monitor.history]) >= -1e-9)
 
 
+def test_a_very_long_step_leaves_true_scores():
+    """A target next to the center may be the way to a point far off, rounding and all."""
+    X = np.array([[0.0], [1.2304449632071826], [11.098881555693673], [0.0], [0.0], [-17.0]])
+    weight = np.array([0.1, 0.1, 0.2, 0.2, 0.30000000000000004, 0.0])
+    risk = PairwiseHinge(np.array([3, 2, 4, 1, 0, 0]), weight)
+    problem = Problem(as_rows(X), risk, Intercept.NONE)
+    _, monitor = solve(problem, tol=1e-8, smallest_step=0.02, max_iter=50)
+    assert monitor.status == "converged"
+    assert np.all(np.diff([record.primal for record in monitor.history]) <= 1e-9)
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("intercept", Intercept)
 @pytest.mark.parametrize("make", [binary, multiclass])
