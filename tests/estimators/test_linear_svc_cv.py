@@ -24,6 +24,7 @@ from sklearn.model_selection import (
 from sklearn.preprocessing import scale
 
 from widemargin import LinearSVC, LinearSVCCV, certify
+from widemargin.estimators.path import CostPath
 from widemargin.estimators.validation import count_rows
 
 TIGHT = {"tol": 1e-9, "random_state": 0}
@@ -367,3 +368,23 @@ def test_several_classes_on_disk():
     in_memory = LinearSVCCV(**settings, random_state=0).fit(np.float32(X), y)
     np.testing.assert_allclose(on_disk.scores_, in_memory.scores_, atol=0.021)
     assert on_disk.predict_proba(Blocks(np.float32(X), 40)).shape == (150, 3)
+
+
+def test_folds_may_be_single_but_not_the_model(monkeypatch):
+    """Coefficients of folds are kept in single precision, unless many digits are asked for."""
+    kept = []
+    arrive = CostPath._arrive
+
+    def spied(self, step):
+        arrive(self, step)
+        kept.append(self.states[0][0].coef.dtype)
+
+    monkeypatch.setattr(CostPath, "_arrive", spied)
+    X, y = load_breast_cancer(return_X_y=True)
+    chosen = {"Cs": [0.01, 0.1], "cv": 2, "loss": "hinge", "solver": "acf", "random_state": 0}
+    model = LinearSVCCV(**chosen).fit(scale(X), y)
+    assert kept == [np.float32, np.float32, np.float64]
+    assert np.any(model.coef_ != model.coef_.astype(np.float32))
+    kept.clear()
+    LinearSVCCV(tol=1e-6, **chosen).fit(scale(X), y)
+    assert kept == [np.float64] * 3

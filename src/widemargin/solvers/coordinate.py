@@ -81,8 +81,7 @@ class _Descent(Descent):
             self._set_intercept(counted, state)
         single = self._single_will_do and self.lean.size == 0
         self.w = np.zeros(rows.n_features, dtype=np.float32 if single else np.float64)
-        self.warm = bool(self.alpha.any())
-        if self.warm:
+        if self.alpha.any():  # a warm start
             at_bound = self.alpha >= (np.inf if risk.squared else risk.cost)
             self.schedule.inform((self.alpha > 0.0) & ~at_bound, at_bound)
 
@@ -103,7 +102,7 @@ class _Descent(Descent):
 
     def _first_check(self):
         # A warm start's coefficients are near those of its dual variables, and may be better.
-        self._certify((self.best.coef, self.best.offset) if self.warm else None)
+        self._certify((self.best.coef, self.best.offset) if self.alpha.any() else None)
 
     def _pass(self):
         risk = self.problem.risk
@@ -179,7 +178,7 @@ class _Descent(Descent):
             if problem.intercept is Intercept.FREE:
                 offset = problem.risk.best_offset(scores)
             primal = primal_value(problem, w, offset, scores)
-            if self.w.dtype == np.float32 and tracked.any():
+            if self.w.dtype == np.float32 and tracked.any():  # not yet at a start
                 # (alpha y).(X w), in place of the tracked w times w
                 product = float((self.alpha * problem.risk.y) @ scores)
                 if self._is_blurred(float(tracked @ w), product, primal):
@@ -207,10 +206,10 @@ class _Descent(Descent):
         None, if nothing was done.
         """
         seen, promising = float(self.seen_gap.sum()), self._is_promising()
-        if self.optimism * seen <= self.monitor.tol * self.likely_primal:
+        allowed = self.monitor.tol * self.likely_primal
+        if self.optimism * seen <= allowed:
             return None  # a check alone will do
-        left = self.optimism * seen / (self.monitor.tol * self.likely_primal)
-        if not promising and left * seen <= self.seen_then:
+        if not promising and self.optimism * seen * seen <= allowed * self.seen_then:
             return None  # as many passes again as since the last check will do
         free = np.flatnonzero(self._is_free())
         if free.size > self.w.size:
