@@ -44,8 +44,8 @@ _LOOK_AHEAD = 2
 def _step(margin, alpha, cost, curvature, squared):
     """Raise the dual over one variable.
 
-    Return its gradient and upper bound at `alpha`, the new alpha, the gain, and the row's
-    share of the gap before.
+    Return its gradient and upper bound at `alpha`, the new alpha, the gain, the row's share of
+    the gap before, and the square of how far w would go if there were no bounds.
     """
     slack = max(0.0, 1.0 - margin)
     if squared:
@@ -59,10 +59,11 @@ def _step(margin, alpha, cost, curvature, squared):
     gap = loss + alpha * (margin - 1.0 + 0.5 * shift * alpha)
     gradient = margin - 1.0 + shift * alpha
     curvature += shift
-    best = min(max(alpha - _OVERSTEP * gradient / curvature, 0.0), upper)
+    step = gradient / curvature
+    best = min(max(alpha - _OVERSTEP * step, 0.0), upper)
     change = best - alpha
     gain = -change * (gradient + 0.5 * change * curvature) if change != 0.0 else 0.0
-    return gradient, upper, best, gain, gap
+    return gradient, upper, best, gain, gap, gradient * step
 
 
 # The visit of a row stands in both passes below: as a function of its own, called from both,
@@ -91,7 +92,7 @@ def uniform_pass(
         leaning = lean[i] if leans else 0.0
         margin = sign * (row_dot(rows, i, w) + fixed + z * (k - leaning))
         before = alpha[i]
-        gradient, upper, after, _, gap = _step(
+        gradient, upper, after, _, gap, _ = _step(
             margin, before, cost[i], norms[i] + k - 2.0 * leaning, squared
         )
         seen_gap[i] = gap
@@ -126,13 +127,15 @@ def adaptive_pass(
 ):  # fmt: skip
     """Visit order[begin:end], raising the preference of rows that gain above the mean.
 
-    A row that a visit leaves at its bound, with a gradient beyond `too_large`, loses all of it.
-    tally[MEAN_GAIN] is the fading mean gain of a visit, 0 if not known yet; tally[LARGEST]
-    bounds the gradients of rows that have moved.
+    A row that a visit leaves at its bound, and that would push w beyond it by a square of more
+    than `too_large`, loses all of it. tally[MEAN_GAIN] is the fading mean gain of a visit, 0 if
+    not known yet; tally[LARGEST] bounds the squares of rows that have moved, tally[SMALLEST] the
+    gradients of those that have lost all.
     """
     fixed, z, k = offset[0], offset[1], offset[2]
     leans = lean.shape[0] > 0
-    mean, total, largest = tally[MEAN_GAIN], tally[GAIN], tally[LARGEST]
+    mean, total = tally[MEAN_GAIN], tally[GAIN]
+    largest, smallest = tally[LARGEST], tally[SMALLEST]
     for t in range(begin, end):
         if t + _LOOK_AHEAD < end:
             row_prefetch(rows, order[t + _LOOK_AHEAD])
@@ -141,7 +144,7 @@ def adaptive_pass(
         leaning = lean[i] if leans else 0.0
         margin = sign * (row_dot(rows, i, w) + fixed + z * (k - leaning))
         before = alpha[i]
-        gradient, _, after, gain, gap = _step(
+        gradient, _, after, gain, gap, push = _step(
             margin, before, cost[i], norms[i] + k - 2.0 * leaning, squared
         )
         seen_gap[i] = gap
@@ -151,18 +154,21 @@ def adaptive_pass(
             row_add(rows, i, change, w)
             z += change
             fixed -= change * leaning
-            largest = max(largest, abs(gradient))
+            largest = max(largest, push)
         total += gain
-        if after == before:
-            asleep = abs(gradient) > too_large
-            preference[i] = 0.0 if asleep else max(_FORGOTTEN * preference[i], lowest)
+        if after == before and push > too_large:
+            preference[i] = 0.0
+            smallest = min(smallest, abs(gradient))
+        elif after == before:
+            preference[i] = max(_FORGOTTEN * preference[i], lowest)
         elif mean > 0.0:
             wish = preference[i] * np.exp(rate * (gain / mean - 1.0))
             preference[i] = min(max(wish, lowest), highest)
         if mean > 0.0:
             mean = (1.0 - fading) * mean + fading * gain
     offset[0], offset[1] = fixed, z
-    tally[MEAN_GAIN], tally[GAIN], tally[LARGEST] = mean, total, largest
+    tally[MEAN_GAIN], tally[GAIN] = mean, total
+    tally[LARGEST], tally[SMALLEST] = largest, smallest
 
 
 @kernel

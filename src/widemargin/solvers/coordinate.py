@@ -55,7 +55,7 @@ _FEWEST_ITERATIONS = 4
 # the last check would not do.
 _LEFT_BY_FACES = 0.1
 _ROWS_PER_FEATURE, _MANY_FEATURES = 0.25, 256
-_WANTED = 0.5
+_WANTED = 0.8
 _SLOWEST = 0.9
 
 

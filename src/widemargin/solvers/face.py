@@ -132,8 +132,8 @@ class Face:
 
         And what `combine` makes of it. The change is zero if none raises the dual.
         """
-        none = np.zeros_like(change)
-        best = _Step(0.0, none, self.combine(none))
+        nothing = np.zeros(self.rows.n_features), 0.0, 0.0
+        best = _Step(0.0, np.zeros_like(change), nothing)
         for share in _SHARES:
             best = self._better(share * change, best)
             if best.gain > 0.0:

@@ -18,9 +18,6 @@ PREFERENCES = 1.0 / 20.0, 20.0, 1.0 / 5.0
 _SMALLEST_PASS = 0.2
 # Preferences where training goes on from an earlier one, by where a row's dual variable is.
 _INSIDE, _AT_BOUND, _AT_ZERO = 2.0, 0.5, 0.2
-# Rows fall asleep that press against a bound by this many times the largest gradient that has
-# moved a row in the last pass.
-_PRESSED = 1.0
 # Where the offset of the scores stands among the kernels' arguments.
 _OFFSET = 8
 
@@ -181,9 +178,10 @@ class UniformSchedule(Shrinking):
 class AdaptiveSchedule(Preferred):
     """Rows in proportion to preferences, which adapt to what visits have gained.
 
-    Those that press hard against a bound have none: they are asleep, until a look at all rows
-    finds that they have something to gain. Blocks of neighbours are not for it: they cost it
-    several times the visits.
+    Those have none that would push w beyond their bound farther than any row has moved it in the
+    last pass: they are asleep, until a look at all rows finds that they have something to gain.
+    (Gradients alone would tell less, where rows differ in length.) Blocks of neighbours are not
+    for it: they cost it several times the visits.
     """
 
     faces = True
@@ -192,7 +190,7 @@ class AdaptiveSchedule(Preferred):
     def __init__(self, rows, n_rows, seed, block):
         super().__init__(rows, n_rows, seed)
         self.tally = np.zeros(kernels.TALLY_SIZE)
-        self.too_large = self.least_press = np.inf
+        self.too_large = self.tally[kernels.SMALLEST] = np.inf
 
     def activate(self, wanted):
         """Wake the rows of the mask `wanted`, after a look at all of them."""
@@ -201,7 +199,7 @@ class AdaptiveSchedule(Preferred):
     def _bring_back_all(self):
         super()._bring_back_all()
         self.preference[self.rows[self.preference[self.rows] == 0.0]] = 1.0
-        self.least_press = np.inf
+        self.tally[kernels.SMALLEST] = np.inf
 
     def run_pass(self, arguments, rows_per_call, must_stop):
         """Visit a share of the rows; return how many were visited."""
@@ -223,10 +221,9 @@ class AdaptiveSchedule(Preferred):
             tally[kernels.MEAN_GAIN] = tally[kernels.GAIN] / max(1, visits)
         if visits == 0:
             self._bring_back_all()
-        self.least_press = min(self.least_press, self.too_large)
-        self.too_large = _PRESSED * tally[kernels.LARGEST] or np.inf
+        self.too_large = tally[kernels.LARGEST] or np.inf
         b, z, k = arguments[_OFFSET]
-        self._watch_offset(b + z * k, self.least_press)
+        self._watch_offset(b + z * k, tally[kernels.SMALLEST])
         return visits
 
 
