@@ -5,10 +5,17 @@ import pytest
 import scipy.sparse
 from sklearn.datasets import make_classification
 
-from tests.devices import no_gpu_but_all_else  # noqa: F401  a fixture
+from tests.device_array import device
+from tests.devices import DeviceRows, no_gpu_but_all_else  # noqa: F401  a fixture
 from widemargin import LinearRanker, LinearSVC, LinearSVCCV, OrdinalSVC, certify, svm_path
+from widemargin.arrays import beside
+from widemargin.certificate import primal_value
 from widemargin.data.devices import NoGpuError
+from widemargin.monitor import Monitor
+from widemargin.problem import Intercept, Problem, State
+from widemargin.risk import Hinge
 from widemargin.solvers import newton
+from widemargin.solvers.gpu_oracle import GpuOracle
 
 pytestmark = pytest.mark.usefixtures("no_gpu_but_all_else")
 
@@ -74,6 +81,22 @@ def test_classes_together(data, fit_intercept):
     assert model.solver_ == "ocas"
     twin = LinearSVC(**(model.get_params() | {"device": "cpu"})).fit(X, y)
     assert_same(model, twin, X, y)
+
+
+@pytest.mark.parametrize("intercept", Intercept)
+def test_an_answer_to_a_very_long_step_is_true(data, intercept):
+    X, y = data
+    y = device(np.where(y == 1, 1, -1).astype(np.int8))
+    problem = Problem(DeviceRows(X), Hinge(y, device(np.full(y.size, 0.1))), intercept)
+    oracle = GpuOracle(problem, Monitor(1e-3, 1))
+    w = np.random.default_rng(0).normal(size=X.shape[1]).astype(np.float32)
+    w = beside(w, problem.rows.coef_like)
+    center, target = oracle.place(w, 0.1), oracle.place(0.999999 * w, 0.1)
+    oracle.begin(center, State.zero(problem).dual)
+    answer = oracle.step(center, target, None, 0.0)
+    assert answer.step > 1e4
+    value = primal_value(problem, *oracle.split(answer.center))
+    assert answer.value == pytest.approx(value, rel=1e-13)
 
 
 def test_many_features_by_conjugate_gradients():

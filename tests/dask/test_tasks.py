@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from widemargin.dask import tasks
+from widemargin.dask.oracle import ClusterOracle
 from widemargin.data import as_rows
+from widemargin.monitor import Monitor
+from widemargin.problem import Intercept
 from widemargin.solvers.line_search import Penalty
 
 
@@ -79,3 +82,36 @@ def test_questions_together_are_answered_as_one_by_one(part):
     for asked in spots:
         expected += tasks.shares(part, tasks.Questions([], [asked]), [])
     assert_same(shares, expected)
+
+
+class OneWorker:
+    """Answers as `Rounds` does, from one part and without a cluster."""
+
+    n_workers = 1
+
+    def __init__(self, part):
+        self.parts, self.part = self, part
+
+    def ask(self, question):
+        if isinstance(question, tasks.Spot):
+            return tasks.shares(self.part, tasks.Questions([], [question]), [])[0]
+        asked = tasks.Questions([question], [])
+        steps = tasks.choose([tasks.line_sums(self.part, asked)], asked)
+        return tasks.shares(self.part, asked, steps)[0]
+
+
+def test_an_answer_to_a_very_long_step_is_true(part):
+    monitor = Monitor(1e-8, 1)  # below which points are not rounded
+    oracle = ClusterOracle(OneWorker(part), recipe(), 4, Intercept.FREE, monitor)
+    w = np.random.default_rng(3).normal(size=4)
+    center, target = oracle.place(w, 0.1), oracle.place((1.0 - 1e-10) * w, 0.1)
+    oracle.begin(center, None)
+    oracle.guess = 1e9
+    answer = oracle.step(center, target, None, 0.0)
+    assert answer.step > 1e8
+    loss = oracle.certify(answer.center, [], None, 0.0)[0].primal
+    assert answer.value == pytest.approx(loss, rel=1e-13)
+    # The plane touches the risk where it was taken.
+    a, e, constant, _ = answer.plane
+    here = answer.center.vector @ a + answer.center.free @ e + constant
+    assert here == pytest.approx(loss - answer.center.penalty, rel=1e-12)

@@ -14,6 +14,7 @@ from widemargin.risk import CrammerSinger, Hinge, PairwiseHinge, SquaredHinge
 from widemargin.solvers.auto import CUTTING_PLANES as METHODS
 from widemargin.solvers.coordinate import CoordinateDescent
 from widemargin.solvers.cutting_plane import CuttingPlanes
+from widemargin.solvers.oracle import Oracle
 
 
 def noisy(n=2000, d=20, seed=0, classes=2):
@@ -127,6 +128,22 @@ def test_a_very_long_step_leaves_true_scores():
     _, monitor = solve(problem, tol=1e-8, smallest_step=0.02, max_iter=50)
     assert monitor.status == "converged"
     assert np.all(np.diff([record.primal for record in monitor.history]) <= 1e-9)
+
+
+@pytest.mark.parametrize("intercept", Intercept)
+@pytest.mark.parametrize("make", [binary, multiclass])
+def test_an_answer_to_a_very_long_step_is_true(make, intercept):
+    problem = make(intercept)
+    oracle = Oracle(problem, Monitor(1e-3, 1))
+    w = 1e-9 * np.ones((problem.rows.n_features, *problem.risk.outputs))
+    b = 1e-9 * np.ones(problem.risk.outputs)
+    center, target = oracle.place(1e9 * w, 1e9 * b), oracle.place(1e9 * w - w, 1e9 * b - b)
+    oracle.begin(center, State.zero(problem).dual)
+    answer = oracle.step(center, target, lambda penalty, line: (9e8, 0.0), 0.0)
+    true = problem.rows.scores(oracle.split(answer.center)[0]) + oracle.split(answer.center)[1]
+    np.testing.assert_allclose(answer.center.scores, true, rtol=1e-12, atol=1e-13)
+    value = answer.center.penalty + problem.risk.value(true)
+    assert answer.value == pytest.approx(value, rel=1e-12)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -22,7 +22,7 @@ from widemargin.dask.tasks import Line, Point, RankingRecipe, Recipe, Spot
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Tangents
 from widemargin.solvers.line_search import Penalty
-from widemargin.solvers.oracle import PLANE_AT, Answer, Oracle, Place
+from widemargin.solvers.oracle import LONG_STEP, PLANE_AT, Answer, Oracle, Place
 
 # Steps at which the risk is asked for are zero, and some from a 50th to 50 times the last one.
 _FARTHEST = 50.0
@@ -87,6 +87,8 @@ class ClusterOracle(Oracle):
         self.center = named
         moved = target.free - center.free
         center = Place(center.vector + step * ahead, center.free + step * moved)
+        if step > LONG_STEP:
+            return self._stay(center)._replace(step=step)
         beyond = PLANE_AT * (1.0 - step)
         at = Place(center.vector + beyond * ahead, center.free + beyond * moved)
         return self.answer_of(step, center, share, at)

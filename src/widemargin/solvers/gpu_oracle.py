@@ -13,7 +13,7 @@ from widemargin.monitor import Monitor
 from widemargin.problem import Problem
 from widemargin.risk import MarginRisk
 from widemargin.solvers.line_search import Penalty
-from widemargin.solvers.oracle import PLANE_AT, ROUNDING, Answer, Oracle, Place
+from widemargin.solvers.oracle import LONG_STEP, PLANE_AT, ROUNDING, Answer, Oracle, Place
 
 
 class PlaceAhead(Place):
@@ -71,6 +71,8 @@ class GpuOracle(Oracle):
             free = center.free + step * moved
             ahead = ahead if square > 0.0 else 0.0  # else it is rounding, which nobody followed
             center = PlaceAhead(center.vector, step, ahead, free, center.scores)
+        if step > LONG_STEP:
+            return self.jump(center)._replace(step=step)
         with self.monitor.phase("planes"):
             plane = self._plane(a, slope, cut.constant, cut.code)
         return Answer(step, center, penalty.at(step) + value, plane, cut.active)

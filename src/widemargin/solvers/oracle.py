@@ -23,8 +23,9 @@ from widemargin.solvers.proof import proof_for
 PLANE_AT = 0.1
 # Sums and differences this small a share of their terms are zero.
 ROUNDING = 1e-13
-# After a step this many times as long as the way to the target, scores are made anew.
-_LONG_STEP = 1e3
+# After a step this many times as long as the way to the target, scores are made anew: what
+# rounding had left in their change has been multiplied, too.
+LONG_STEP = 1e3
 
 #: (penalty, line) -> step, value
 Search = Callable
@@ -129,11 +130,8 @@ class Oracle:
             center.free = center.free + step * (target.free - center.free)
             passes.of(change).advance(center.scores, change, step, beyond)
             target.vector = center.vector + beyond * ahead
-        if step > _LONG_STEP:
-            # What rounding had left in the change of the scores has been multiplied, too.
-            self._add_scores(center)
-            self._add_scores(target)
-            value = center.penalty + self.problem.risk.value(center.scores)
+        if step > LONG_STEP:
+            return self.jump(center)._replace(step=step)
         with self.monitor.phase("planes"):
             cut = self.problem.risk.cut(target.scores)
         return self._answer(step, center, value, cut, target)
