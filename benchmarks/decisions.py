@@ -42,7 +42,7 @@ VARIANTS: dict[str, dict[str, object]] = {
         f"{SCHEDULE}:_SMALLEST_PASS": 1.0
     },
     "idle visits forgotten as slowly as in the paper": {f"{KERNELS}:_FORGOTTEN": 0.82},
-    "adaptive frequencies never leave a row out": {f"{SCHEDULE}:_PRESSED": float("inf")},
+    "adaptive frequencies never leave a row out": {f"{SCHEDULE}:_PUSHED": float("inf")},
     "steps to the maximum and no farther": {f"{KERNELS}:_OVERSTEP": 1.0},
     "constant feature as large as the rows": {f"{ABSORBED}:_CONSTANT_FEATURE": 1.0},
     "no multiple of a point": {f"{MULTIPLE}:best_multiple": _no_multiple},

@@ -7,6 +7,7 @@ from sklearn.preprocessing import normalize
 
 from widemargin.certificate import certify_state
 from widemargin.data import as_rows
+from widemargin.kernels.coordinate import SMALLEST
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Hinge, SquaredHinge
@@ -224,6 +225,21 @@ def test_rows_that_press_hard_fall_asleep_until_they_have_something_to_gain():
     descent.alpha[:] = descent.w[:] = 0.0
     descent._check()
     assert schedule.preference[1] == 1.0
+
+
+def test_rows_fall_asleep_by_how_far_they_would_push_w():
+    descent = _two_rows(100.0)
+    schedule, tally = descent.schedule, descent.schedule.tally
+    for _ in range(20):
+        schedule.too_large = 2.0
+        descent._pass()
+    assert descent.w[0] == pytest.approx(1.0)
+    assert schedule.preference[1] > 0.0  # of a gradient of 99, and 0.99 away in w
+    assert tally[SMALLEST] == np.inf
+    while schedule.preference[1] > 0.0:
+        schedule.too_large = 0.9
+        descent._pass()
+    assert tally[SMALLEST] == pytest.approx(99.0, rel=1e-3)  # it may go so far, and no farther
 
 
 def test_rows_at_an_upper_bound_fall_asleep_too():

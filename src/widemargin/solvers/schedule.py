@@ -18,6 +18,9 @@ PREFERENCES = 1.0 / 20.0, 20.0, 1.0 / 5.0
 _SMALLEST_PASS = 0.2
 # Preferences where training goes on from an earlier one, by where a row's dual variable is.
 _INSIDE, _AT_BOUND, _AT_ZERO = 2.0, 0.5, 0.2
+# A row falls asleep at a bound if the square by which it would push w beyond is more than so many
+# times the largest by which a row has moved it in the last pass.
+_PUSHED = 1.0
 # Where the offset of the scores stands among the kernels' arguments.
 _OFFSET = 8
 
@@ -178,10 +181,9 @@ class UniformSchedule(Shrinking):
 class AdaptiveSchedule(Preferred):
     """Rows in proportion to preferences, which adapt to what visits have gained.
 
-    Those have none that would push w beyond their bound farther than any row has moved it in the
-    last pass: they are asleep, until a look at all rows finds that they have something to gain.
-    (Gradients alone would tell less, where rows differ in length.) Blocks of neighbours are not
-    for it: they cost it several times the visits.
+    Those have none that would push w far beyond a bound: they are asleep, until a look at all rows
+    finds that they have something to gain. (Gradients alone would tell less, where rows differ in
+    length.) Blocks of neighbours are not for it: they cost it several times the visits.
     """
 
     faces = True
@@ -221,7 +223,7 @@ class AdaptiveSchedule(Preferred):
             tally[kernels.MEAN_GAIN] = tally[kernels.GAIN] / max(1, visits)
         if visits == 0:
             self._bring_back_all()
-        self.too_large = tally[kernels.LARGEST] or np.inf
+        self.too_large = _PUSHED * tally[kernels.LARGEST] or np.inf
         b, z, k = arguments[_OFFSET]
         self._watch_offset(b + z * k, tally[kernels.SMALLEST])
         return visits
