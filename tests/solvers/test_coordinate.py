@@ -189,11 +189,11 @@ def test_adaptive_frequencies_follow_the_preferences():
     np.testing.assert_allclose(visits[10:], 20, atol=1)
 
 
-def _two_rows(second):
+def _two_rows(second, schedule="acf"):
     """A descent over a row at 1 and one at `second`, which is beyond the margin if above 1."""
     rows = as_rows(np.array([[1.0], [second]]))
     problem = Problem(rows, Hinge([1, 1], np.full(2, 10.0)), Intercept.NONE)
-    descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), "acf", seed=0)
+    descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), schedule, seed=0)
     descent._check()
     return descent
 
@@ -309,6 +309,27 @@ def test_shrinking_leaves_rows_out():
     assert counts[0] == 2000
     assert counts[-1] < 1000
     assert np.all(np.diff(counts) <= 0)
+
+
+def test_rows_at_a_bound_rest_for_two_passes():
+    descent = _two_rows(3.0, "dcd")
+    schedule, counts = descent.schedule, []
+    for _ in range(12):
+        schedule.too_large = np.inf  # nobody is shrunk away
+        descent._pass()
+        counts.append(schedule.last_count)
+    assert descent.alpha[0] > 0.0 == descent.alpha[1]
+    last = counts.index(2, 6)  # when the second row came
+    assert counts[last - 3 : last + 3] == [2, 1, 1, 2, 1, 1]
+
+
+def test_where_all_rows_rest_none_does():
+    descent = _two_rows(3.0, "dcd")
+    for rest in (1, 2):
+        descent.schedule.status[:] = rest
+        assert descent._pass() == 2
+    descent.schedule.active = descent.schedule.active[:0]
+    assert descent._pass() == 0
 
 
 def test_rows_with_something_to_gain_come_back():

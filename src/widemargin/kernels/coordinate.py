@@ -28,6 +28,8 @@ from widemargin.kernels.rows import row_add, row_dot, row_prefetch
 
 GAIN, LARGEST, SMALLEST, MEAN_GAIN = range(4)
 TALLY_SIZE = 4
+#: what a uniform pass says of a row: in how many passes it is left out, or in all
+DUE, RESTING, SHRUNK = 0, 2, 255
 
 # Steps go this much farther than to the maximum over one variable. Any factor below 2 raises
 # the dual; this one needs up to a third fewer visits where costs are large, and no more
@@ -72,13 +74,14 @@ def _step(margin, alpha, cost, curvature, squared):
 
 @kernel
 def uniform_pass(
-    rows, norms, lean, y, cost, squared, alpha, w, offset, seen_gap, order, begin, end, kept,
+    rows, norms, lean, y, cost, squared, alpha, w, offset, seen_gap, order, begin, end, status,
     too_large, too_small, tally,
 ):  # fmt: skip
-    """Visit order[begin:end] once each, shrinking rows that press hard against a bound.
+    """Visit order[begin:end] once each, and tell the status of each row.
 
-    Rows that stay are moved to order[kept:...]; the new end of the kept rows is returned.
-    tally[LARGEST], tally[SMALLEST] bound the projected gradients met.
+    Rows at a bound that nothing pulls away from it are to rest; those that press against it with
+    a gradient beyond `too_large` or `too_small` are shrunk away. tally[LARGEST], tally[SMALLEST]
+    bound the projected gradients of the others.
     """
     # Sums are kept in local variables: in arrays each visit would wait for the last store.
     fixed, z, k = offset[0], offset[1], offset[2]
@@ -103,21 +106,32 @@ def uniform_pass(
             z += change
             fixed -= change * leaning
         violation = gradient
+        status[i] = DUE
         if before == 0.0 and gradient >= 0.0:
-            if gradient > too_large:
-                continue
+            status[i] = SHRUNK if gradient > too_large else RESTING
             violation = 0.0
         elif before == upper and gradient <= 0.0:
-            if gradient < too_small:
-                continue
+            status[i] = SHRUNK if gradient < too_small else RESTING
             violation = 0.0
-        order[kept] = i
-        kept += 1
         largest = max(largest, violation)
         smallest = min(smallest, violation)
     offset[0], offset[1] = fixed, z
     tally[LARGEST], tally[SMALLEST] = largest, smallest
-    return kept
+
+
+@kernel
+def due_rows(rows, status, out):
+    """Fill `out` with those of `rows` that are due; the others have rested once more.
+
+    Return how many there are.
+    """
+    count = 0
+    for i in rows:
+        out[count] = i
+        rests = status[i] != DUE
+        count += not rests
+        status[i] -= rests
+    return count
 
 
 @kernel

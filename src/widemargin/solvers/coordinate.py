@@ -14,7 +14,8 @@ schedules decide which rows are visited:
 
 "dcd"  Every active row once, in random order; rows that press against a bound harder than
        any violation of the last pass are left out until the rest is solved.
-       Hsieh et al. 2008, Algorithm 3 (LIBLINEAR's solvers 1 and 3).
+       Hsieh et al. 2008, Algorithm 3 (LIBLINEAR's solvers 1 and 3), with one change: rows
+       that are at a bound, and not pulled away from it, rest for two passes.
 "acf"  Rows are visited in proportion to preferences that grow while visits pay.
        Glasmachers & Dogan, Algorithms 2 to 4 (AVSF), with one change: a pass is a part of
        their sweep, in which no row comes twice. The relative frequencies are the same,

@@ -119,10 +119,11 @@ class OutOfCore:
         """
         # Asked for anew at each visit: a check may have balanced them in the meantime.
         alpha, seen_gap = self.alpha[piece.ids], np.empty(len(piece))
+        status = np.empty(len(piece), dtype=np.uint8)
         order = np.arange(len(piece), dtype=np.uint32)
         kernels.shuffle(order, 0, order.size, self.generator)
         with self.monitor.phase("visits"):
-            kept = kernels.uniform_pass(
+            kernels.uniform_pass(
                 piece.arrays,
                 piece.norms,
                 _NO_LEAN,
@@ -136,7 +137,7 @@ class OutOfCore:
                 order,
                 0,
                 order.size,
-                0,
+                status,
                 too_large,
                 too_small,
                 self.tally,
@@ -145,7 +146,7 @@ class OutOfCore:
         self.seen_gap[piece.ids] = seen_gap
         self.visits += len(piece)
         self.monitor.iteration += len(piece) / self.n_counted
-        return np.sort(order[:kept])
+        return np.flatnonzero(status != kernels.SHRUNK)
 
     def absorb_intercept(self):
         """Let the intercept take over what its constant feature has learnt, see absorbed.py."""

@@ -142,34 +142,42 @@ def _calls(count, rows_per_call):
 class UniformSchedule(Shrinking):
     """All active rows once a pass; rows pressing against a bound are shrunk away.
 
+    Those that a visit finds at a bound, with nothing to gain, are left out of the next two passes.
     `block` rows that are neighbours in memory are visited together.
     """
 
     largest = staticmethod(float)  # there is one
 
     def __init__(self, rows, n_rows, seed, block):
+        self.status = np.empty(n_rows, dtype=np.uint8)
         super().__init__(rows, n_rows, seed)
         self.block, self.tally = block, np.zeros(kernels.TALLY_SIZE)
+        self.due = np.empty_like(rows)
 
     def _forget(self):
         self.too_large, self.too_small = np.inf, -np.inf
+        self.status[:] = kernels.DUE
 
     def run_pass(self, arguments, rows_per_call, must_stop):
-        """Visit the active rows once; return how many were visited."""
-        tally, count = self.tally, self.active.size
+        """Visit the active rows that are due; return how many were visited."""
+        tally = self.tally
         tally[kernels.LARGEST], tally[kernels.SMALLEST] = -np.inf, np.inf
-        kernels.shuffle_blocks(self.active, self.block, self.generator, self.order)
+        count = kernels.due_rows(self.active, self.status, self.due)
+        while count == 0 and self.active.size:  # all of them rest
+            count = kernels.due_rows(self.active, self.status, self.due)
+        kernels.shuffle_blocks(self.due[:count], self.block, self.generator, self.order)
         self.last_count = count
-        visits = kept = 0
+        visits = 0
         for begin, end in _calls(count, rows_per_call):
-            kept = kernels.uniform_pass(
-                *arguments, self.order, begin, end, kept, self.too_large, self.too_small, tally
-            )
+            kernels.uniform_pass(
+                *arguments, self.order, begin, end, self.status, self.too_large, self.too_small,
+                tally,
+            )  # fmt: skip
             visits = end
             if must_stop():
                 return visits
-        if kept < count:
-            self.active = np.sort(self.order[:kept])
+        if np.isfinite(self.too_large) or np.isfinite(self.too_small):
+            self.active = self.active[self.status[self.active] != kernels.SHRUNK]
         largest, smallest = tally[kernels.LARGEST], tally[kernels.SMALLEST]
         self.too_large = largest if largest > 0.0 else np.inf
         self.too_small = smallest if smallest < 0.0 else -np.inf
@@ -183,7 +191,8 @@ class AdaptiveSchedule(Preferred):
 
     Those have none that would push w far beyond a bound: they are asleep, until a look at all rows
     finds that they have something to gain. (Gradients alone would tell less, where rows differ in
-    length.) Blocks of neighbours are not for it: they cost it several times the visits.
+    length.) Blocks of neighbours are for its first pass alone, which all rows come in: later they
+    would cost it several times the visits.
     """
 
     faces = True
@@ -191,7 +200,7 @@ class AdaptiveSchedule(Preferred):
 
     def __init__(self, rows, n_rows, seed, block):
         super().__init__(rows, n_rows, seed)
-        self.tally = np.zeros(kernels.TALLY_SIZE)
+        self.block, self.tally = block, np.zeros(kernels.TALLY_SIZE)
         self.too_large = self.tally[kernels.SMALLEST] = np.inf
 
     def activate(self, wanted):
@@ -207,7 +216,11 @@ class AdaptiveSchedule(Preferred):
         """Visit a share of the rows; return how many were visited."""
         m, tally = self.rows.size, self.tally
         first = tally[kernels.MEAN_GAIN] == 0.0
-        order = self._shuffled(self._compose(everybody=first and not self.informed))
+        if first and not self.informed:
+            kernels.shuffle_blocks(self.rows, self.block, self.generator, self.order)
+            order, self.last_count = self.order, m
+        else:
+            order = self._shuffled(self._compose(everybody=False))
         tally[kernels.GAIN] = tally[kernels.LARGEST] = 0.0
         visits = 0
         for begin, end in _calls(order.size, rows_per_call):
