@@ -49,8 +49,8 @@ def row_prefetch(rows, i):
 
 
 @intrinsic
-def _prefetch_element(typing_context, array, index):
-    """Emit the processor's prefetch instruction for array.data[index] (flat index)."""
+def prefetch(typing_context, array, index):
+    """Ask the memory system for array.data[index] (flat index), by the processor's instruction."""
 
     def generate(context, builder, signature, arguments):
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -146,15 +146,15 @@ def _row_prefetch(rows, i):
             start = np.intp(i) * width
             # Long rows prefetch themselves: the hardware follows a stream once it has begun.
             for k in range(start, start + min(width, 8 * per_line), per_line):
-                _prefetch_element(rows[0], k)
+                prefetch(rows[0], k)
 
         return dense
 
     def csr(rows, i):
         values, indices, indptr = rows
         for k in range(indptr[i], indptr[i + 1], per_line):
-            _prefetch_element(values, k)
-            _prefetch_element(indices, k)
+            prefetch(values, k)
+            prefetch(indices, k)
 
     return csr
 
