@@ -242,6 +242,22 @@ def test_rows_fall_asleep_by_how_far_they_would_push_w():
     assert tally[SMALLEST] == pytest.approx(99.0, rel=1e-3)  # it may go so far, and no farther
 
 
+def test_a_check_that_would_fail_is_put_off_once(monkeypatch):
+    descent = _two_rows(3.0)
+    ahead = descent.best.coef, 0.0
+    monkeypatch.setattr(descent, "_solve_together", lambda: ahead)
+    counts, optimism = [], []
+    for left in (1e9, 1e9, 1e9, np.inf):  # the last is not known
+        descent._pass()
+        descent.predicted, descent.left_by_face = 1e-9, left
+        descent._check()
+        counts.append(len(descent.monitor.history))
+        optimism.append(descent.optimism)
+    assert counts == [1, 2, 2, 3]
+    assert optimism[0] == 20.0  # as much as may be learnt at once
+    assert descent.checked_at == descent.monitor.iteration
+
+
 def test_rows_at_an_upper_bound_fall_asleep_too():
     rows = as_rows(np.array([[1.0], [-0.5]]))  # the second is on the wrong side
     problem = Problem(rows, Hinge([1, 1], np.array([10.0, 0.01])), Intercept.NONE)

@@ -50,7 +50,7 @@ class Dense:
 @pytest.mark.parametrize("risk", [Hinge, SquaredHinge])
 def test_the_system_is_solved(risk):
     dense = Dense(risk)
-    change, left, n_iter = dense.face.solve(0.0, np.inf, 200, never)
+    change, left, _, n_iter = dense.face.solve(0.0, np.inf, 200, never)
     np.testing.assert_allclose(change, np.linalg.solve(dense.Q, dense.r), rtol=1e-5)
     assert n_iter <= 4 * dense.y.size
     assert np.abs(left).max() < 1e-6 * np.abs(dense.r).max()
@@ -65,7 +65,7 @@ def test_the_gap_of_its_rows(risk_type):
     risk = risk_type(y, np.full(60, 2.0))
     w, norms = X.T @ (alpha * y), (X * X).sum(axis=1)
     face = Face(as_rows(X), risk, alpha, w, np.zeros(3), norms, np.empty(0))
-    change, _, _ = face.solve(0.0, np.inf, 6, never)
+    change, *_ = face.solve(0.0, np.inf, 6, never)
     ahead = w + X.T @ (change * y)
     shift = 0.25 if risk.squared else 0.0
     residual = 1.0 - y * (X @ ahead) - shift * (alpha + change)
@@ -82,15 +82,18 @@ def test_it_ends_when_the_gap_of_its_rows_is_small():
     dense = Dense(Hinge, n=60, d=80)
     gaps = []
     for most in (4, 8, 12):
-        change, _, _ = dense.face.solve(0.0, np.inf, most, never)
+        change, *_ = dense.face.solve(0.0, np.inf, most, never)
         gaps.append(dense.face._gap(change, dense.r - dense.Q @ change))
     assert gaps[0] > gaps[1] > gaps[2]
-    assert dense.face.solve(0.5 * (gaps[1] + gaps[2]), np.inf, 1000, never)[1:] == (None, 12)
+    _, left, gap, n_iter = dense.face.solve(0.5 * (gaps[1] + gaps[2]), np.inf, 1000, never)
+    assert left is None
+    assert gap == pytest.approx(gaps[2])
+    assert n_iter == 12
 
 
 def test_it_ends_where_passes_are_as_fast():
     dense = Dense(Hinge, n=60, d=80)
-    assert dense.face.solve(0.0, 0.0, 1000, never)[2] == 8  # at the second look
+    assert dense.face.solve(0.0, 0.0, 1000, never)[3] == 8  # at the second look
 
 
 @pytest.mark.parametrize("risk", [Hinge, SquaredHinge])
@@ -98,7 +101,7 @@ def test_it_ends_where_passes_are_as_fast():
 def test_a_step_keeps_bounds_and_raises_the_dual(risk, seed):
     dense = Dense(risk, n=40, d=20, seed=seed)  # more rows than features: bounds are met
     solution = dense.face.solve(0.0, np.inf, 30, never)[:2]
-    change, combined, z, leaning = dense.face.step(*solution)
+    _, change, (combined, z, leaning) = dense.face.step(*solution)
     after = dense.alpha + change
     assert np.all(after >= 0.0)
     assert np.all(after <= dense.upper)
@@ -121,7 +124,7 @@ def test_gains_and_the_diagonal(risk):
 def test_a_step_is_none_where_all_is_best():
     dense = Dense(Hinge)
     dense.face.residual = np.zeros_like(dense.r)
-    change, combined, z, leaning = dense.face.step(dense.r, None)
+    _, change, (combined, z, leaning) = dense.face.step(dense.r, None)
     assert not change.any()
     assert not combined.any()
     assert z == leaning == 0.0
@@ -134,9 +137,9 @@ def test_rows_that_contradict_each_other_go_to_their_bounds():
     risk, norms = Hinge(y, np.full(6, 50.0)), (X * X).sum(axis=1)
     alpha = np.full(6, 0.1)
     face = Face(as_rows(X), risk, alpha, np.zeros(10), np.zeros(3), norms, np.empty(0))
-    change, left, _ = face.solve(0.0, np.inf, 100, never)
+    change, left, *_ = face.solve(0.0, np.inf, 100, never)
     np.testing.assert_allclose(left * norms, np.ones(6))  # nothing takes it away
-    change, combined, _, _ = face.step(change, left)
+    _, change, (combined, *_) = face.step(change, left)
     np.testing.assert_allclose(alpha + change, 50.0)
     np.testing.assert_allclose(combined, 0.0, atol=1e-10)
 

@@ -71,6 +71,8 @@ class _Descent(Descent):
         self.schedule = SCHEDULES[schedule](counted, rows.n_rows, seed, _block(rows))
         self.norms = rows.squared_norms()
         self.worked_on_faces = 0.0  # in passes
+        self.left_by_face = np.inf  # of the gap, by the last one, if it is known
+        self.put_off = False  # whether the last check was
         # Whether faces may leave much less of the gap than passes have.
         many_features = rows.n_features >= _MANY_FEATURES
         self.may_relieve = self.schedule.faces and not risk.squared and many_features
@@ -164,10 +166,20 @@ class _Descent(Descent):
     def _check(self):
         ahead = None
         if self.schedule.faces:
+            promising = self._is_promising()
             ahead = self._solve_together()
             if ahead is None and np.isfinite(self.predicted):
                 self.predicted = self.optimism * super()._gap_in_sight()
+            elif promising and self._is_vain():
+                self._learn(self.left_by_face)
+                return
         self._certify(ahead)
+
+    def _is_vain(self):
+        """Return whether a check would fail, and may be left out: no two of them in a row."""
+        fails = self.monitor.tol * self.likely_primal < self.left_by_face < np.inf
+        self.put_off = fails and not self.put_off and not self.monitor.must_stop()
+        return self.put_off
 
     def _certify(self, ahead):
         """Certify alpha, with its own w or with a primal point `ahead` of it: w and offset."""
@@ -235,14 +247,16 @@ class _Descent(Descent):
             self.lean[free] if self.lean.size else self.lean,
         )
         enough = _WANTED * self.monitor.tol * self.likely_primal
-        change, left, n_iter = face.solve(enough, slowest, most, self.monitor.must_stop)
+        change, left, gap, n_iter = face.solve(enough, slowest, most, self.monitor.must_stop)
         self.worked_on_faces += n_iter * free.size / rows.n_rows
         w, z, _ = face.combine(change)
         if self.mean is not None:
             w -= z * self.mean
         ahead = self._coefficients() + w, self._model_offset() + self.K * z
-        change, w, z, leaning = face.step(change, left)
-        self.alpha[free] += change
+        step = face.step(change, left)
+        w, z, leaning = step.combined
+        self.left_by_face = gap - step.gain
+        self.alpha[free] += step.change
         self.w += w.astype(self.w.dtype)
         self.offset[0] -= leaning
         self.offset[1] += z

@@ -148,10 +148,13 @@ class Descent(ABC):
         self.monitor.check(
             Certificate(self.best_primal, self.best_dual), self.best, self.schedule.last_count
         )
-        if np.isfinite(self.predicted) and self.predicted > 0.0:
-            found = self.best_primal - self.best_dual
-            self.optimism = float(np.clip(self.optimism * found / self.predicted, 0.01, 20.0))
+        self._learn(self.best_primal - self.best_dual)
         self.likely_primal = self.best_primal
+
+    def _learn(self, found):
+        """Learn how well a gap was foreseen that has been found, and when that was."""
+        if np.isfinite(self.predicted) and self.predicted > 0.0:
+            self.optimism = float(np.clip(self.optimism * found / self.predicted, 0.01, 20.0))
         self.checked_at = self.monitor.iteration
         self.seen_then = float(self.seen_gap.sum())
 

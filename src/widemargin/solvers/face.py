@@ -80,6 +80,8 @@ class Face:
             d.
         left : ndarray of shape (m,), or None
             A direction that it has left over.
+        gap : float
+            Their share of the gap when last looked at; infinite if it was not.
         n_iter : int
         """
         residual = self.residual / self.root
@@ -98,14 +100,14 @@ class Face:
             if n_iter % _ITERATIONS_BETWEEN_LOOKS == 0:
                 gap, last = self._gap(change / self.root, self.root * residual), gap
                 if gap <= enough or gap > slowest * last:
-                    return change / self.root, None, n_iter
+                    return change / self.root, None, gap, n_iter
             if must_stop():
                 break
             of_residual = self._scaled_product(residual)
             curvature, before = float(residual @ of_residual), curvature
             direction = residual + curvature / before * direction
             image = of_residual + curvature / before * image
-        return change / self.root, residual / self.root, n_iter
+        return change / self.root, residual / self.root, gap, n_iter
 
     def _gap(self, change, residual):
         """Return these rows' share of the gap between alpha and w + X^T (change y).
@@ -127,20 +129,20 @@ class Face:
             gaps.append(float(share.sum()) + 0.5 * distance)
         return min(gaps)
 
-    def step(self, change, left):
-        """Return a change within bounds, (m,), of those along both directions about the best.
+    def step(self, change, left) -> "Step":
+        """Return a step within bounds, of those along both directions about the best.
 
-        And what `combine` makes of it. The change is zero if none raises the dual.
+        It is none if none raises the dual.
         """
         nothing = np.zeros(self.rows.n_features), 0.0, 0.0
-        best = _Step(0.0, np.zeros_like(change), nothing)
+        best = Step(0.0, np.zeros_like(change), nothing)
         for share in _SHARES:
             best = self._better(share * change, best)
             if best.gain > 0.0:
                 break
         if left is not None:
             best = self._farther(left, best)
-        return best.change, *best.combined
+        return best
 
     def combine(self, change):
         """Return X^T (change y), and the sums of (change y) and of its multiples of `lean`."""
@@ -194,10 +196,12 @@ class Face:
         bend = float(w @ w) + self.k * z * z - 2.0 * z * leaning
         bend += float((self.shift * change) @ change)
         gain = float(self.residual @ change) - 0.5 * bend
-        return _Step(gain, change, combined) if gain > best.gain else best
+        return Step(gain, change, combined) if gain > best.gain else best
 
 
-class _Step(NamedTuple):
-    gain: float  # of the dual
+class Step(NamedTuple):
+    """A change of dual variables, (m,), what the dual gains, and what `combine` makes of it."""
+
+    gain: float
     change: np.ndarray
     combined: tuple[np.ndarray, float, float]
