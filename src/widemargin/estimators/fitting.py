@@ -203,7 +203,7 @@ class Account:
         statuses = [monitor.status for monitor in monitors]
         self.certificate = Certificate.total(monitor.certificate for monitor in monitors)
         self.history = [record for monitor in monitors for record in monitor.history]
-        self.n_iter = max(1, math.ceil(max(monitor.iteration for monitor in monitors)))
+        self.n_iter = max(1, int(max(monitor.iteration for monitor in monitors)))  # whole ones
         self.status = next((s for s in statuses if s != "converged"), "converged")
 
     def record(self, estimator, solver: str) -> None:

@@ -121,7 +121,7 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
     status_ : {"converged", "max_iter", "max_time", "interrupted", "callback"}
         Why training stopped; "converged" only if every class did.
     n_iter_ : int
-        Passes over the rows or iterations, the most that any class took.
+        Whole passes over the rows or iterations, the most that any class took.
     sigmoids_ : ndarray of shape (1, 2) or (n_classes, 2)
         a and b of 1 / (1 + exp(a s + b)), the probability that belongs to a score s; with
         ``probability=True``.
