@@ -43,7 +43,12 @@ VARIANTS: dict[str, dict[str, object]] = {
     },
     "idle visits forgotten as slowly as in the paper": {f"{KERNELS}:_FORGOTTEN": 0.82},
     "adaptive frequencies never leave a row out": {f"{SCHEDULE}:_PUSHED": float("inf")},
-    "steps to the maximum and no farther": {f"{KERNELS}:_OVERSTEP": 1.0},
+    "steps to the maximum and no farther": {
+        f"{SCHEDULE}:OVERSTEP": 1.0,
+        f"{SCHEDULE}:_OVERSTEP_AT_FIRST": 1.0,
+    },
+    "steps of uniform passes as long at first": {f"{SCHEDULE}:_OVERSTEP_AT_FIRST": 1.3},
+    "uniform passes never leave a row to rest": {f"{SCHEDULE}:_REST": 0},
     "constant feature as large as the rows": {f"{ABSORBED}:_CONSTANT_FEATURE": 1.0},
     "no multiple of a point": {f"{MULTIPLE}:best_multiple": _no_multiple},
     "free dual variables never solved for together": {f"{COORDINATE}:_LARGEST_FACE": 0.0},

@@ -7,7 +7,7 @@ from sklearn.preprocessing import normalize
 
 from widemargin.certificate import certify_state
 from widemargin.data import as_rows
-from widemargin.kernels.coordinate import SMALLEST
+from widemargin.kernels.coordinate import SHRUNK, SMALLEST, due_rows
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Hinge, SquaredHinge
@@ -346,6 +346,28 @@ def test_where_all_rows_rest_none_does():
         assert descent._pass() == 2
     descent.schedule.active = descent.schedule.active[:0]
     assert descent._pass() == 0
+
+
+def test_rows_shrunk_away_are_active_no_longer_and_others_rest_once_more():
+    active, due = np.array([1, 2, 4, 5, 7], dtype=np.uint32), np.empty(5, dtype=np.uint32)
+    status = np.zeros(9, dtype=np.uint8)
+    status[[1, 4, 7]] = SHRUNK, 2, 1
+    assert due_rows(active, status, due) == (4, 2)
+    np.testing.assert_array_equal(active[:4], [2, 4, 5, 7])
+    np.testing.assert_array_equal(due[:2], [2, 5])
+    np.testing.assert_array_equal(status[[2, 4, 5, 7]], [0, 1, 0, 0])
+
+
+def test_steps_of_uniform_passes_are_shorter_at_first():
+    rows = as_rows(np.eye(1))
+    problem = Problem(rows, Hinge([1], [10.0]), Intercept.NONE)
+    descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), "dcd", seed=0)
+    steps = []
+    for _ in range(31):
+        descent.alpha[:] = descent.w[:] = 0.0  # the dual's maximum is at 1
+        descent._pass()
+        steps.append(descent.alpha[0])
+    np.testing.assert_allclose(steps, [1.1] * 30 + [1.3])
 
 
 def test_rows_with_something_to_gain_come_back():

@@ -28,13 +28,9 @@ from widemargin.kernels.rows import prefetch, row_add, row_dot, row_prefetch
 
 GAIN, LARGEST, SMALLEST, MEAN_GAIN = range(4)
 TALLY_SIZE = 4
-#: what a uniform pass says of a row: in how many passes it is left out, or in all
-DUE, RESTING, SHRUNK = 0, 2, 255
+#: what a uniform pass says of a row: how many passes it is left out of, 0 to 254, or of all
+DUE, SHRUNK = 0, 255
 
-# Steps go this much farther than to the maximum over one variable. Any factor below 2 raises
-# the dual; this one needs up to a third fewer visits where costs are large, and no more
-# where they are small.
-_OVERSTEP = 1.3
 # What is left of a row's preference after a visit that changes nothing. In the paper it is
 # exp(-rate), 0.8: most rows are no support vectors, and it takes fifteen visits to find that out.
 _FORGOTTEN = 0.5
@@ -43,8 +39,8 @@ _LOOK_AHEAD = 2
 
 
 @register_jitable
-def _step(margin, alpha, cost, curvature, squared):
-    """Raise the dual over one variable.
+def _step(margin, alpha, cost, curvature, squared, overstep):
+    """Raise the dual over one variable: `overstep` times as far as to its maximum, below 2.
 
     Return its gradient and upper bound at `alpha`, the new alpha, the gain, the row's share of
     the gap before, and the square of how far w would go if there were no bounds.
@@ -62,7 +58,7 @@ def _step(margin, alpha, cost, curvature, squared):
     gradient = margin - 1.0 + shift * alpha
     curvature += shift
     step = gradient / curvature
-    best = min(max(alpha - _OVERSTEP * step, 0.0), upper)
+    best = min(max(alpha - overstep * step, 0.0), upper)
     change = best - alpha
     gain = -change * (gradient + 0.5 * change * curvature) if change != 0.0 else 0.0
     return gradient, upper, best, gain, gap, gradient * step
@@ -85,13 +81,13 @@ def _fetch(i, rows, norms, cost, alpha, seen_gap):
 @kernel
 def uniform_pass(
     rows, norms, lean, y, cost, squared, alpha, w, offset, seen_gap, order, begin, end, status,
-    too_large, too_small, tally,
+    rest, too_large, too_small, overstep, tally,
 ):  # fmt: skip
     """Visit order[begin:end] once each, and tell the status of each row.
 
-    Rows at a bound that nothing pulls away from it are to rest; those that press against it with
-    a gradient beyond `too_large` or `too_small` are shrunk away. tally[LARGEST], tally[SMALLEST]
-    bound the projected gradients of the others.
+    Rows at a bound that nothing pulls away from it are to rest for `rest` passes; those that press
+    against it with a gradient beyond `too_large` or `too_small` are shrunk away. tally[LARGEST]
+    and tally[SMALLEST] bound the projected gradients of the others.
     """
     # Sums are kept in local variables: in arrays each visit would wait for the last store.
     fixed, z, k = offset[0], offset[1], offset[2]
@@ -106,7 +102,7 @@ def uniform_pass(
         margin = sign * (row_dot(rows, i, w) + fixed + z * (k - leaning))
         before = alpha[i]
         gradient, upper, after, _, gap, _ = _step(
-            margin, before, cost[i], norms[i] + k - 2.0 * leaning, squared
+            margin, before, cost[i], norms[i] + k - 2.0 * leaning, squared, overstep
         )
         seen_gap[i] = gap
         if after != before:
@@ -118,10 +114,10 @@ def uniform_pass(
         violation = gradient
         status[i] = DUE
         if before == 0.0 and gradient >= 0.0:
-            status[i] = SHRUNK if gradient > too_large else RESTING
+            status[i] = SHRUNK if gradient > too_large else rest
             violation = 0.0
         elif before == upper and gradient <= 0.0:
-            status[i] = SHRUNK if gradient < too_small else RESTING
+            status[i] = SHRUNK if gradient < too_small else rest
             violation = 0.0
         largest = max(largest, violation)
         smallest = min(smallest, violation)
@@ -130,24 +126,26 @@ def uniform_pass(
 
 
 @kernel
-def due_rows(rows, status, out):
-    """Fill `out` with those of `rows` that are due; the others have rested once more.
+def due_rows(active, status, due):
+    """Fill `due` with those of `active` that are due; others that are not shrunk rest once more.
 
-    Return how many there are.
+    Put the latter two first in `active`. Return how many of it they are, and how many are due.
     """
-    count = 0
-    for i in rows:
-        out[count] = i
-        rests = status[i] != DUE
-        count += not rests
-        status[i] -= rests
-    return count
+    n_active = n_due = 0
+    for i in active:
+        now = status[i]
+        # Who stays is hard to foresee, for a processor too: written down, then kept or not.
+        active[n_active] = due[n_due] = i
+        n_active += now != SHRUNK
+        n_due += now == DUE
+        status[i] = now - (now != DUE)
+    return n_active, n_due
 
 
 @kernel
 def adaptive_pass(
     rows, norms, lean, y, cost, squared, alpha, w, offset, seen_gap, order, begin, end,
-    preference, lowest, highest, rate, fading, too_large, tally,
+    preference, lowest, highest, rate, fading, too_large, overstep, tally,
 ):  # fmt: skip
     """Visit order[begin:end], raising the preference of rows that gain above the mean.
 
@@ -169,7 +167,7 @@ def adaptive_pass(
         margin = sign * (row_dot(rows, i, w) + fixed + z * (k - leaning))
         before = alpha[i]
         gradient, _, after, gain, gap, push = _step(
-            margin, before, cost[i], norms[i] + k - 2.0 * leaning, squared
+            margin, before, cost[i], norms[i] + k - 2.0 * leaning, squared, overstep
         )
         seen_gap[i] = gap
         if after != before:

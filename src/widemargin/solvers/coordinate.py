@@ -208,7 +208,8 @@ class _Descent(Descent):
                     self.offset[0] += float((w - coef) @ self.mean)
             self._remember(w, offset, scores + offset, primal, self.alpha.copy(), dual)
         self._report()
-        if self.monitor.status == "running":
+        begun = self.monitor.iteration > 0.0 or self.alpha.any() or self._model_offset()
+        if begun and self.monitor.status == "running":
             with self.monitor.phase("checks"):
                 self._resume_from(coef, scores)
 

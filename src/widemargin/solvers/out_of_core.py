@@ -21,6 +21,7 @@ from widemargin.problem import Intercept, State
 from widemargin.solvers.absorbed import constant_feature, kept
 from widemargin.solvers.multiple import improved
 from widemargin.solvers.pieces import Piece
+from widemargin.solvers.schedule import OVERSTEP
 
 # Bytes per row that are in memory whatever the budget: alpha, cost, label, share of the gap,
 # scores, their multiple and dual variables of a check, and what a caller keeps of the labels.
@@ -38,7 +39,7 @@ _BLOCK_BYTES = 4 << 20
 _PASSES_BETWEEN_CHECKS, _SHARE_BETWEEN_CHECKS = 5, 0.25
 # Below this tolerance w is kept in double precision.
 _SINGLE_PRECISION_TOL = 1e-4
-_NO_LEAN = np.empty(0)
+_NO_LEAN, _NO_REST = np.empty(0), 0
 
 
 def bytes_beside_rows(problem):
@@ -138,8 +139,10 @@ class OutOfCore:
                 0,
                 order.size,
                 status,
+                _NO_REST,
                 too_large,
                 too_small,
+                OVERSTEP,
                 self.tally,
             )
         self.alpha[piece.ids] = alpha
