@@ -292,7 +292,10 @@ class _Adaptive(Preferred):
         self.mean_gain = 0.0  # fading; zero until known
 
     def next_order(self):
-        return self._shuffled(self._compose(everybody=self.mean_gain == 0.0))
+        if self.mean_gain == 0.0:
+            self.order[:] = self.rows
+            return self._shuffled(self.rows.size)
+        return self._shuffled(self._compose())
 
     def learn(self, order, gains, rooms, offset):
         """Raise the preferences of rows that gained more than the mean."""

@@ -126,15 +126,10 @@ class Preferred(_Schedule):
     def activate(self, wanted):
         """Do nothing."""
 
-    def _compose(self, everybody):
-        """Put a pass's rows into the order, or all of them; return how many."""
-        count = self.rows.size
-        if everybody:
-            self.order[:count] = self.rows
-            return count
-        return kernels.adaptive_order(
-            self.preference, self.credit, _SMALLEST_PASS * count, self.order
-        )
+    def _compose(self):
+        """Put a pass's rows into the order; return how many."""
+        least = _SMALLEST_PASS * self.rows.size
+        return kernels.adaptive_order(self.preference, self.credit, least, self.order)
 
 
 # --- two classes: kernels that shrink, prefer and tally ----------------------------------------
@@ -234,7 +229,7 @@ class AdaptiveSchedule(Preferred):
             kernels.shuffle_blocks(self.rows, self.block, self.generator, self.order)
             order, self.last_count = self.order, m
         else:
-            order = self._shuffled(self._compose(everybody=False))
+            order = self._shuffled(self._compose())
         tally[kernels.GAIN] = tally[kernels.LARGEST] = 0.0
         visits = 0
         for begin, end in _calls(order.size, rows_per_call):
