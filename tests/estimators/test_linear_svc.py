@@ -151,6 +151,18 @@ def test_threads_and_seeds(sparse):
     assert not np.array_equal(other.coef_, models[0].coef_)
 
 
+@pytest.mark.parametrize("solver", ["dcd", "acf", "newton", "ocas", "cpa", "tca"])
+def test_a_warm_start_leaves_the_model_before_alone(solver):
+    X, y = load_iris(return_X_y=True)
+    model = LinearSVC(C=0.01, warm_start=True, solver=solver, random_state=0).fit(X, y)
+    before = model.coef_, model.intercept_
+    copies = [array.copy() for array in before]
+    model.set_params(C=1.0).fit(X, y)
+    for array, copy in zip(before, copies, strict=True):
+        np.testing.assert_array_equal(array, copy)
+    assert not np.allclose(model.coef_, copies[0])
+
+
 def test_warm_start_goes_on_where_it_stopped():
     X, y = two_classes("digits, even or odd")
     model = LinearSVC(C=1.0, loss="hinge", warm_start=True, random_state=0).fit(X, y)

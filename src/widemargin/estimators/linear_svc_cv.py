@@ -366,9 +366,12 @@ class _Search:
     def _refit(self):
         """Return the best model, trained on all rows."""
         path, start = self.path, self.start
+        self.start, path.states, C = None, [], start.C  # their memory is wanted
         states = path.sets[0].states(start.coef_, start.intercept_, start.dual_variables_)
-        path.go_over_to(start.C, [states], [self.weights])
-        path.advance(start.C)
+        del start
+        path.go_over_to(C, [states], [self.weights])
+        del states
+        path.advance(C)
         best = self._fitted(path.attributes(0))
         best.dual_variables_ = path.sets[0].dual(path.states[0])
         if hasattr(self.estimator, "feature_names_in_"):

@@ -58,7 +58,7 @@ class ProblemSet:
         raise NotImplementedError
 
     def states(self, coef, intercept, dual) -> list[State]:
-        """Return the problems' states that make these arrays."""
+        """Return the problems' states that make these arrays, or parts of them."""
         raise NotImplementedError
 
     def attributes(self, states) -> dict[str, np.ndarray]:
@@ -114,7 +114,7 @@ class OneVsRest(ProblemSet):
         like = self.cost
         return [
             State(
-                beside(coef[j].astype(np.float64), coef_home(self.rows)),
+                beside(coef[j].astype(np.float64, copy=False), coef_home(self.rows)),
                 float(intercept[j]),
                 beside(_dense_row(dual, j), like),
             )
