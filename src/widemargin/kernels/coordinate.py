@@ -34,6 +34,8 @@ DUE, SHRUNK = 0, 255
 # What is left of a row's preference after a visit that changes nothing. In the paper it is
 # exp(-rate), 0.8: most rows are no support vectors, and it takes fifteen visits to find that out.
 _FORGOTTEN = 0.5
+# So small that a step divided by it goes beyond any bound.
+_LEAST_CURVATURE = 1e-300
 # How many visits ahead the next rows are fetched from memory.
 _LOOK_AHEAD = 2
 
@@ -56,7 +58,8 @@ def _step(margin, alpha, cost, curvature, squared, overstep):
         loss = cost * slack
     gap = loss + alpha * (margin - 1.0 + 0.5 * shift * alpha)
     gradient = margin - 1.0 + shift * alpha
-    curvature += shift
+    # Of an empty row it is zero; by that, where arithmetic may be reordered, nothing is divided.
+    curvature = max(curvature + shift, _LEAST_CURVATURE)
     step = gradient / curvature
     best = min(max(alpha - overstep * step, 0.0), upper)
     change = best - alpha
