@@ -72,6 +72,8 @@ _single_threaded_blas = _SingleThreadedBlas()
 def shares(n_rows: int, work: int) -> list[tuple[int, int]]:
     """Return the (begin, end) that each thread should take; one share if work is little."""
     count = min(_lent.get()[0], max(1, work // _WORTH_A_THREAD), max(1, n_rows))
+    if count == 1:
+        return [(0, n_rows)]
     cuts = [n_rows * j // count for j in range(count + 1)]
     return list(pairwise(cuts))
 
@@ -83,3 +85,9 @@ def run(task: Callable, arguments: list) -> list:
         return [task(*a) for a in arguments]
     rest = [pool.submit(task, *a) for a in arguments[1:]]
     return [task(*arguments[0])] + [future.result() for future in rest]
+
+
+def sums(task: Callable, arguments: list) -> tuple:
+    """Return the sums of the numbers that `task` returns, over all arguments, as `run` does."""
+    parts = run(task, arguments)
+    return parts[0] if len(parts) == 1 else tuple(map(sum, zip(*parts)))

@@ -7,7 +7,7 @@ from sklearn.preprocessing import normalize
 
 from widemargin.certificate import certify_state
 from widemargin.data import as_rows
-from widemargin.kernels.coordinate import SHRUNK, SMALLEST, due_rows
+from widemargin.kernels.coordinate import MEAN_GAIN, SHRUNK, SMALLEST, TOO_LARGE, due_rows
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Hinge, SquaredHinge
@@ -195,6 +195,7 @@ def _two_rows(second, schedule="acf"):
     problem = Problem(rows, Hinge([1, 1], np.full(2, 10.0)), Intercept.NONE)
     descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), schedule, seed=0)
     descent._check()
+    descent._visits_to_next_look = lambda: 1  # one pass at a time
     return descent
 
 
@@ -202,7 +203,7 @@ def test_rows_that_visits_leave_alone_are_forgotten():
     descent = _two_rows(3.0)
     preferences = []
     for _ in range(12):
-        descent.schedule.too_large = np.inf  # nobody falls asleep
+        descent.schedule.tally[TOO_LARGE] = np.inf  # nobody falls asleep
         descent._pass()
         preferences.append(descent.schedule.preference.copy())
     first, second = np.transpose(preferences)
@@ -231,13 +232,13 @@ def test_rows_fall_asleep_by_how_far_they_would_push_w():
     descent = _two_rows(100.0)
     schedule, tally = descent.schedule, descent.schedule.tally
     for _ in range(20):
-        schedule.too_large = 2.0
+        tally[TOO_LARGE] = 2.0
         descent._pass()
     assert descent.w[0] == pytest.approx(1.0)
     assert schedule.preference[1] > 0.0  # of a gradient of 99, and 0.99 away in w
     assert tally[SMALLEST] == np.inf
     while schedule.preference[1] > 0.0:
-        schedule.too_large = 0.9
+        tally[TOO_LARGE] = 0.9
         descent._pass()
     assert tally[SMALLEST] == pytest.approx(99.0, rel=1e-3)  # it may go so far, and no farther
 
@@ -270,23 +271,59 @@ def test_rows_at_an_upper_bound_fall_asleep_too():
 
 
 def test_where_all_rows_sleep_all_are_woken():
-    schedule = _two_rows(3.0).schedule
-    schedule.informed = True  # so that the first pass is not over all rows anyway
-    schedule.preference[:] = 0.0
-    arguments = [None] * 8 + [np.zeros(3)]
-    assert schedule.run_pass(arguments, 100, lambda: False) == 0
-    np.testing.assert_array_equal(schedule.preference, 1.0)
+    descent = _two_rows(3.0)
+    descent.schedule.informed = True  # so that the first pass is not over all rows anyway
+    descent.schedule.preference[:] = 0.0
+    assert descent._pass() == 0
+    np.testing.assert_array_equal(descent.schedule.preference, 1.0)
 
 
 def test_a_moving_intercept_wakes_rows():
-    rows = np.arange(6, dtype=np.uint32)
-    schedule = AdaptiveSchedule(rows[:5], 6, seed=0, block=1)
-    schedule.preference[2:] = 0.0
-    schedule._watch_offset(0.5, room=0.3)
-    schedule._watch_offset(0.7, room=0.3)
-    assert np.all(schedule.preference[2:] == 0.0)
-    schedule._watch_offset(0.9, room=0.3)
-    np.testing.assert_array_equal(schedule.preference, [1.0, 1.0, 1.0, 1.0, 1.0, 0.0])
+    cost = np.array([10.0, 10.0, 10.0, 0.0])
+    problem = Problem(as_rows(np.ones((4, 1))), Hinge([1, 1, 1, 1], cost), Intercept.NONE)
+    descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), "acf", seed=0)
+    schedule, tally = descent.schedule, descent.schedule.tally
+    schedule.informed, tally[MEAN_GAIN] = True, 1.0
+    for offset, woken in ((0.5, False), (0.7, False), (0.9, True)):
+        schedule.preference[1:] = 0.0
+        descent.offset[0], tally[SMALLEST] = offset, 0.3
+        descent._pass()
+        np.testing.assert_array_equal(schedule.preference[1:], [woken, woken, False])
+    assert tally[SMALLEST] == np.inf
+
+
+@pytest.mark.parametrize("rows_per_call", [1, 7, 1000])
+@pytest.mark.parametrize("intercept", Intercept)
+def test_passes_are_the_same_in_calls_of_any_length(rows_per_call, intercept):
+    X, y = text_like(n=200, d=20)
+
+    def descend():
+        problem = Problem(as_rows(X), Hinge(y, np.full(len(y), 5.0)), intercept)
+        descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 1000), "acf", seed=0)
+        descent._check()
+        return descent
+
+    whole, in_parts = descend(), descend()
+    in_parts.problem.rows.__dict__["rows_per_call"] = rows_per_call
+    for _ in range(10):
+        assert whole._pass() == in_parts._pass()
+    np.testing.assert_array_equal(whole.alpha, in_parts.alpha)
+    np.testing.assert_array_equal(whole.offset, in_parts.offset)
+
+
+def test_passes_of_few_rows_come_several_at_a_time():
+    X, y = text_like(n=200, d=20)
+    problem = Problem(as_rows(X), Hinge(y, np.full(len(y), 5.0)), Intercept.NONE)
+    descent = _Descent(problem, State.zero(problem), Monitor(1e-9, 45), "acf", seed=0)
+    descent._check()
+    visits = []
+    while descent.monitor.iteration < 45:
+        visits.append(descent._pass() / 200)
+    passed = np.cumsum(visits)[:-1]
+    # As many as may be without a look, and a pass at most beyond that; but no more than allowed.
+    assert np.all(visits[1:] <= np.maximum(1.0, 0.1 * passed) + 1.0)
+    assert np.max(visits[1:]) > 2.0
+    assert descent.monitor.iteration < 46
 
 
 def test_shuffling_is_uniform():

@@ -1,5 +1,5 @@
 """Where rows live."""
 
-from widemargin.data.rows import Rows, as_rows
+from widemargin.data.rows import Rows, as_rows, is_rows
 
-__all__ = ["Rows", "as_rows"]
+__all__ = ["Rows", "as_rows", "is_rows"]

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse
 
 from widemargin.data.memory import CsrRows, DenseRows
-from widemargin.data.rows import Rows, as_rows, home
+from widemargin.data.rows import Rows, as_rows, home, is_rows
 
 #: what `device=` accepts
 DEVICES = ("cpu", "cuda", "auto")
@@ -24,7 +24,7 @@ class NoGpuError(RuntimeError):
 
 def is_on_gpu(X) -> bool:
     """Return whether X is an array, sparse matrix or Rows on a GPU."""
-    if isinstance(X, Rows):
+    if is_rows(X):
         return home(X) is not None
     if type(X).__module__.partition(".")[0] in ("cupy", "cupyx"):
         return True
@@ -65,7 +65,7 @@ def placed(X, device: str) -> Rows:
     device : {"cpu", "cuda", "auto"}
         "auto" is the GPU if there is one, and room on it.
     """
-    if isinstance(X, Rows):
+    if is_rows(X):
         if home(X) is not None and device == "cpu":
             raise ValueError(
                 "X is on a GPU: device='cuda' or device='auto' trains there, and X.get() "

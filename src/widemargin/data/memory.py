@@ -31,6 +31,8 @@ class RowsInMemory:
 
     #: multiplications that one call of `moments` may take: about a twentieth of a second
     multiplications_per_call = 1 << 29
+    #: multiplications for which it takes as long to find out which of them were made before
+    little_work = 1 << 18
     #: whether kernels take W (d, k) transposed, as rows of their own
     transposes: bool
 

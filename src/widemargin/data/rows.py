@@ -3,12 +3,14 @@
 Rows know two products, ``S = X W`` and ``X^T G``; they never know what a score means.
 """
 
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 import scipy.sparse
 
 from widemargin.data.memory import CsrRows, DenseRows
+
+_MATRICES = np.ndarray, scipy.sparse.sparray, scipy.sparse.spmatrix
 
 
 @runtime_checkable
@@ -32,6 +34,11 @@ class Rows(Protocol):
         """Return the rows that `index` (slice, mask or integers) picks."""
 
 
+def is_rows(X) -> TypeGuard[Rows]:
+    """Return whether X keeps the contract; of matrices, without going through it."""
+    return not isinstance(X, _MATRICES) and isinstance(X, Rows)
+
+
 def as_rows(X) -> Rows:
     """Return `X` behind the Rows contract, in place wherever its layout allows.
 
@@ -41,7 +48,7 @@ def as_rows(X) -> Rows:
         float32 and float64 C-ordered arrays and canonical CSR are used as they are;
         anything else is converted once.
     """
-    if isinstance(X, Rows):
+    if is_rows(X):
         return X
     if scipy.sparse.issparse(X):
         return CsrRows(X)

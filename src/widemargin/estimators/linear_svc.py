@@ -8,7 +8,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.arrays import beside, on_host
-from widemargin.data import Rows
+from widemargin.data import is_rows
 from widemargin.data.devices import DEVICES, is_on_gpu, placed
 from widemargin.data.rows import home
 from widemargin.estimators.fitting import Fit
@@ -271,7 +271,7 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
     def decision_function(self, X):
         """Return w.x + b for each row: (n,) for two classes, (n, n_classes) for more."""
         check_is_fitted(self)
-        stays_on_gpu = is_on_gpu(X) and not isinstance(X, Rows)
+        stays_on_gpu = is_on_gpu(X) and not is_rows(X)
         X = check_matrix(self, X, reset=False)
         scores = linear_scores(X, self.coef_.T, self.intercept_)
         if not stays_on_gpu:

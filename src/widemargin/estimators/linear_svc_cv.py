@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.arrays import beside, on_host
-from widemargin.data import Rows
+from widemargin.data import is_rows
 from widemargin.data.devices import is_on_gpu, placed
 from widemargin.data.rows import home
 from widemargin.estimators.calibration import fit_sigmoids
@@ -176,7 +176,7 @@ class LinearSVCCV(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimato
         weights = check_weights(sample_weight, X)
         scorer = check_scorer(model, self.scoring, weights)
         splitter = check_cv(self.cv, y, classifier=True)
-        in_place_of_X = np.zeros((y.size, 1)) if isinstance(X, Rows) else X
+        in_place_of_X = np.zeros((y.size, 1)) if is_rows(X) else X
         folds = check_folds(splitter.split(in_place_of_X, y, groups), y, weights)
         model.n_features_in_ = self.n_features_in_
         data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}

@@ -6,7 +6,7 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.arrays import beside, on_host
-from widemargin.data import Rows
+from widemargin.data import Rows, is_rows
 from widemargin.data.devices import DEVICES, is_on_gpu
 from widemargin.data.rows import coef_home, home
 from widemargin.estimators.fitting import Fit
@@ -39,7 +39,7 @@ class OrderingModel(Reporting, CallbackSupportMixin, BaseEstimator):
 
     def _scores(self, X):
         check_is_fitted(self)
-        stays_on_gpu = is_on_gpu(X) and not isinstance(X, Rows)
+        stays_on_gpu = is_on_gpu(X) and not is_rows(X)
         scores = linear_scores(check_matrix(self, X, reset=False), self.coef_)
         return scores if stays_on_gpu else on_host(scores)
 

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from widemargin.arrays import on_host
-from widemargin.data import Rows
+from widemargin.data import is_rows
 from widemargin.data.devices import gpu_array, is_on_gpu
 
 
@@ -41,7 +41,7 @@ class Reporting:
             raise ValueError(f"qid: {type(self).__name__} knows no groups")
         rows = None
         if X is not None:
-            on_disk = isinstance(X, Rows)
+            on_disk = is_rows(X)
             y = getattr(X, "labels", None) if y is None and on_disk else y
             if y is None:
                 raise ValueError("y is missing: without labels, there is nothing to compare with")

@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
 from widemargin.arrays import beside, on_host
-from widemargin.data import Rows, as_rows
+from widemargin.data import as_rows, is_rows
 from widemargin.data.devices import gpu_array, gpu_rows, is_on_gpu
 from widemargin.data.rows import coef_home, home
 
@@ -184,7 +184,7 @@ def check_same_length(X, y):
 
 def count_rows(X):
     """Return the number of rows of a matrix or of Rows."""
-    return X.n_rows if isinstance(X, Rows) else X.shape[0]
+    return X.n_rows if is_rows(X) else X.shape[0]
 
 
 def check_matrix(estimator, X, *, reset):
@@ -193,7 +193,7 @@ def check_matrix(estimator, X, *, reset):
     Rows that are Rows already, on disk or elsewhere, are left alone: they check themselves.
     Raises ValueError, naming row and column, where a value is missing or infinite.
     """
-    if isinstance(X, Rows):
+    if is_rows(X):
         return _check_rows(estimator, X, reset)
     if is_on_gpu(X):
         return _check_gpu_matrix(estimator, X, reset)
@@ -258,7 +258,7 @@ def linear_scores(X, coef, intercept=0.0):
     coef : array of shape (d,) or (d, m)
     intercept : float or array of shape (m,)
     """
-    if not (scipy.sparse.issparse(X) or isinstance(X, Rows)):
+    if not (scipy.sparse.issparse(X) or is_rows(X)):
         return X @ on_host(coef) + on_host(intercept)
     rows = as_rows(X)
     return rows.scores(beside(coef, coef_home(rows))) + beside(intercept, home(rows))
@@ -329,7 +329,7 @@ def check_weights(sample_weight, X):
         sample_weight = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"sample_weight must be numbers: {error}") from None
-    if isinstance(X, Rows):
+    if is_rows(X):
         X = np.empty((X.n_rows, 0))  # all that is asked of it is its length
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, allow_all_zero_weights=True)
     if np.any(weights < 0.0):

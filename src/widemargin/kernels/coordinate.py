@@ -26,8 +26,8 @@ from numba.extending import register_jitable
 from widemargin.kernels.jit import kernel
 from widemargin.kernels.rows import prefetch, row_add, row_dot, row_prefetch
 
-GAIN, LARGEST, SMALLEST, MEAN_GAIN = range(4)
-TALLY_SIZE = 4
+GAIN, LARGEST, SMALLEST, MEAN_GAIN, TOO_LARGE, OFFSET, DRIFT = range(7)
+TALLY_SIZE = 7
 #: what a uniform pass says of a row: how many passes it is left out of, 0 to 254, or of all
 DUE, SHRUNK = 0, 255
 
@@ -146,21 +146,21 @@ def due_rows(active, status, due):
 
 
 @kernel
-def adaptive_pass(
+def _adaptive_visits(
     rows, norms, lean, y, cost, squared, alpha, w, offset, seen_gap, order, begin, end,
-    preference, lowest, highest, rate, fading, too_large, overstep, tally,
+    preference, lowest, highest, rate, fading, overstep, tally,
 ):  # fmt: skip
     """Visit order[begin:end], raising the preference of rows that gain above the mean.
 
     A row that a visit leaves at its bound, and that would push w beyond it by a square of more
-    than `too_large`, loses all of it. tally[MEAN_GAIN] is the fading mean gain of a visit, 0 if
-    not known yet; tally[LARGEST] bounds the squares of rows that have moved, tally[SMALLEST] the
-    gradients of those that have lost all.
+    than tally[TOO_LARGE], loses all of it. tally[MEAN_GAIN] is the fading mean gain of a visit, 0
+    if not known yet; tally[LARGEST] bounds the squares of rows that have moved, tally[SMALLEST]
+    the gradients of those that have lost all.
     """
     fixed, z, k = offset[0], offset[1], offset[2]
     leans = lean.shape[0] > 0
     mean, total = tally[MEAN_GAIN], tally[GAIN]
-    largest, smallest = tally[LARGEST], tally[SMALLEST]
+    largest, smallest, too_large = tally[LARGEST], tally[SMALLEST], tally[TOO_LARGE]
     for t in range(begin, end):
         if t + _LOOK_AHEAD < end:
             _fetch(order[t + _LOOK_AHEAD], rows, norms, cost, alpha, seen_gap)
@@ -247,6 +247,50 @@ def shuffle(order, begin, end, generator):
         state, j = _below(state, i + 1 - begin)
         order[i], order[begin + j] = order[begin + j], order[i]
     generator[0] = state
+
+
+@kernel
+def adaptive_passes(
+    rows, norms, lean, y, cost, squared, alpha, w, offset, seen_gap, order, place, enough, most,
+    preference, lowest, highest, rate, fading, pushed, overstep, credit, least, generator, K, kept,
+    tally,
+):  # fmt: skip
+    """Go on with passes until `most` rows were visited, or one has ended and `enough` were.
+
+    place[0] rows of the pass's place[1], the first of `order`, were visited before. Of each pass
+    `adaptive_order` says which rows there are. When it has ended, b of `offset` becomes
+    kept (b + K z), and the square in tally[TOO_LARGE] `pushed` times the largest of a row that
+    has moved. It is the last if tally[DRIFT] is more than tally[SMALLEST]: how far b + z k has
+    moved from tally[OFFSET], which is set where it is NaN. Return how many were visited.
+    """
+    visits = 0
+    while visits < most:
+        if place[0] == place[1]:
+            if visits >= enough:
+                break
+            place[0], place[1] = 0, adaptive_order(preference, credit, least, order)
+            if place[1] == 0:
+                break
+            shuffle(order, 0, place[1], generator)
+            tally[GAIN] = tally[LARGEST] = 0.0
+        end = min(place[1], place[0] + most - visits)
+        _adaptive_visits(
+            rows, norms, lean, y, cost, squared, alpha, w, offset, seen_gap, order, place[0], end,
+            preference, lowest, highest, rate, fading, overstep, tally,
+        )  # fmt: skip
+        visits += end - place[0]
+        place[0] = end
+        if end == place[1]:
+            largest = pushed * tally[LARGEST]
+            tally[TOO_LARGE] = largest if largest > 0.0 else np.inf
+            now = offset[0] + offset[1] * offset[2]
+            if np.isnan(tally[OFFSET]):
+                tally[OFFSET] = now
+            tally[DRIFT] = abs(now - tally[OFFSET])
+            offset[0] = kept * (offset[0] + K * offset[1])
+            if tally[DRIFT] > tally[SMALLEST]:
+                break
+    return visits
 
 
 @kernel

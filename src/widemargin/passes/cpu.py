@@ -43,8 +43,7 @@ def margin_cut(y, cost, squared, S):
         part = slice(begin, end)
         return kernels.margin_cut(y[part], cost[part], squared, S[part], slope[part])
 
-    sums = threads.run(share, threads.shares(S.size, 4 * S.size))
-    return slope, *np.sum(sums, axis=0)
+    return slope, *threads.sums(share, threads.shares(S.size, 4 * S.size))
 
 
 def margin_line(y, cost, squared, S, D):
@@ -76,7 +75,8 @@ def margin_sums(slack, rate, squared, steps):
         return sums
 
     shares = threads.shares(slack.size, 2 * slack.size * steps.size)
-    return np.sum(threads.run(share, shares), axis=0), pieces
+    first, *others = threads.run(share, shares)
+    return sum(others, start=first), pieces
 
 
 def changed(pieces, j):
@@ -96,14 +96,11 @@ def multiclass_cut(y, cost, S):
     S = np.asfortranarray(S)
     slope = np.empty(S.shape, order="F")
     worst = np.empty(y.size, dtype=y.dtype)
-    sums = threads.run(
-        kernels.multiclass_cut,
-        [
-            (y, cost, S.T, begin, end, slope.T, worst)
-            for begin, end in threads.shares(y.size, 2 * S.size)
-        ],
-    )
-    return slope, worst, *np.sum(sums, axis=0)
+    shares = [
+        (y, cost, S.T, begin, end, slope.T, worst)
+        for begin, end in threads.shares(y.size, 2 * S.size)
+    ]
+    return slope, worst, *threads.sums(kernels.multiclass_cut, shares)
 
 
 def multiclass_sums(y, cost, S, D, steps):
@@ -120,7 +117,8 @@ def multiclass_sums(y, cost, S, D, steps):
         return sums
 
     shares = threads.shares(y.size, 2 * S.size * steps.size)
-    return np.sum(threads.run(share, shares), axis=0), pieces
+    first, *others = threads.run(share, shares)
+    return sum(others, start=first), pieces
 
 
 def multiclass_mix(y, cost, weight, worst, A):
@@ -186,7 +184,7 @@ def lowest(z, rate, cost, delta, cap, slope, curvature, guess, slope_left):
     def evaluate(step):
         of_losses, curved, size = _smooth_slope(z, rate, cost, delta, cap, step)
         terms = size + abs(slope) + abs(curvature * step)
-        return float(of_losses) + slope + curvature * step, float(curved) + curvature, float(terms)
+        return of_losses + slope + curvature * step, curved + curvature, terms
 
     low, high = -np.inf, np.inf
     step, enough = guess, 0.0
@@ -227,7 +225,7 @@ def _smooth_slope(z, rate, cost, delta, cap, step):
         part = slice(begin, end)
         return newton_kernels.smooth_slope(z[part], rate[part], cost[part], delta, cap, step)
 
-    return np.sum(threads.run(share, threads.shares(z.size, 3 * z.size)), axis=0)
+    return threads.sums(share, threads.shares(z.size, 3 * z.size))
 
 
 def curvature(z, cost, delta, cap):
@@ -238,7 +236,7 @@ def curvature(z, cost, delta, cap):
         part = slice(begin, end)
         return newton_kernels.curvature(z[part], cost[part], delta, cap, weight[part])
 
-    return weight, *np.sum(threads.run(share, threads.shares(z.size, 3 * z.size)), axis=0)
+    return weight, *threads.sums(share, threads.shares(z.size, 3 * z.size))
 
 
 #: widths are at least this share of delta
@@ -265,7 +263,7 @@ def dual_point(z, y, cost, delta, cap):
         part = slice(begin, end)
         return newton_kernels.dual_point(z[part], y[part], cost[part], delta, cap, A[part])
 
-    return A, *np.sum(threads.run(share, threads.shares(z.size, 4 * z.size)), axis=0)
+    return A, *threads.sums(share, threads.shares(z.size, 4 * z.size))
 
 
 def places(weight, count):

@@ -42,6 +42,10 @@ _FEW_IN_COMMON = 0.05
 # Rows are taken less their mean if its square is more than this share of their mean square.
 _COMMON_PART = 0.1
 
+# Before a look at what was gained, which takes as long, there are so many entries visited; but not
+# so many that passes grow by more than this share.
+_WORTH_A_LOOK, _BETWEEN_LOOKS = 1 << 16, 0.1
+
 # Before a check, dual variables that are free may be solved for together (face.py), where their
 # rows are at most this share of all, and no more than features: few features cannot have many rows
 # on the margin, and most of these would not stay free. Such work is in all no more than this share
@@ -109,7 +113,7 @@ class _Descent(Descent):
 
     def _pass(self):
         risk = self.problem.risk
-        visits = self.schedule.run_pass(
+        visits = self.schedule.run(
             (
                 self.problem.rows.arrays,
                 self.norms,
@@ -122,12 +126,21 @@ class _Descent(Descent):
                 self.offset,
                 self.seen_gap,
             ),
+            (self.K, kept(self.problem.intercept, self.K)),
+            self._visits_to_next_look(),
             self.problem.rows.rows_per_call,
             self.monitor.must_stop,
         )
         self.monitor.iteration += visits / self.n_counted
-        self.offset[0] = kept(self.problem.intercept, self.K) * self._model_offset()
         return visits
+
+    def _visits_to_next_look(self):
+        """Return how many visits there are at the least before it is asked what was gained."""
+        now = self.monitor.iteration
+        no_check = self._pause(now) - (now - self.checked_at)
+        no_work = min(_BETWEEN_LOOKS * now, _WORTH_A_LOOK / max(1, self.problem.rows.n_entries))
+        passes = min(max(no_check, no_work), self.monitor.max_iter - now)
+        return max(1, int(passes * self.n_counted))
 
     def _pause(self, now):
         return max(1.0, 0.1 * now) if self.schedule.faces else super()._pause(now)

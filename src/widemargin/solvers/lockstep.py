@@ -33,14 +33,15 @@ Asking = Generator[Product, np.ndarray, Any]
 
 def run(algorithms: list[Asking], monitors: list[Monitor]) -> list:
     """Return what each algorithm returns; its monitor learns how long its products took."""
+    if len(algorithms) == 1:
+        return [_run_alone(algorithms[0], monitors[0])]
     results: dict[int, Any] = {}
     answers: dict[int, Any] = dict.fromkeys(range(len(algorithms)))  # None, to begin
 
     def advance(j):
         # What threads there are go to problems first, and to rows if there is only one.
-        # Numbers that overflow are for the algorithm to notice.
         lent = threads.lent(1) if len(answers) > 1 else nullcontext()
-        with lent, np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        with lent, _overflowing():
             try:
                 return algorithms[j].send(answers[j])
             except StopIteration as end:
@@ -53,6 +54,26 @@ def run(algorithms: list[Asking], monitors: list[Monitor]) -> list:
         waiting.update((j, product) for j, product in asked if product is not None)
         answers = _answer_most(waiting, monitors)
     return [results[j] for j in range(len(algorithms))]
+
+
+def _overflowing():
+    """Numbers that overflow are for the algorithm to notice."""
+    return np.errstate(over="ignore", invalid="ignore", divide="ignore")
+
+
+def _run_alone(algorithm, monitor):
+    """As `run`, for one: what it takes to have company is as long as a product of few rows."""
+    answer = None
+    while True:
+        try:
+            with _overflowing():
+                rows, name, vector = algorithm.send(answer)
+        except StopIteration as end:
+            return end.value
+        answer = None
+        if rows is not None:
+            with monitor.phase(name):
+                answer = getattr(rows, name)(vector)
 
 
 def _answer_most(waiting, monitors):

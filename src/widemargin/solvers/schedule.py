@@ -46,33 +46,15 @@ class _Schedule:
 
     #: whether free dual variables are worth solving for together
     faces: ClassVar[bool] = False
-    #: of the offsets of all classes
-    largest: ClassVar[Callable[..., float]] = staticmethod(np.max)
 
     def __init__(self, rows, n_rows, seed):
         self.rows, self.order = rows, rows.copy()
         # xorshift64 must not start at zero.
         self.generator = np.array([2 * seed + 1], dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         self.last_count = rows.size
-        self.offset = None  # of the scores when rows were first left out
 
     def inform(self, inside, at_bound):
         """Learn where dual variables are at the start: masks over all rows, (n,)."""
-
-    def _bring_back_all(self):
-        """Leave no row out any longer."""
-        self.offset = None
-
-    def _watch_offset(self, offset, room):
-        """Bring all rows back once the intercept has moved by more than `room`.
-
-        A row left out was that far from having anything to gain. The intercept moves all
-        scores alike, and only rows that are visited could hold it back.
-        """
-        if self.offset is None:
-            self.offset = offset
-        elif self.largest(abs(offset - self.offset)) > room:
-            self._bring_back_all()
 
     def _shuffled(self, count):
         """Shuffle the first of the order, and return them, (count,)."""
@@ -84,12 +66,16 @@ class _Schedule:
 class Shrinking(_Schedule):
     """Active rows, from which those that have long had nothing to gain are shrunk away."""
 
+    #: of the offsets of all classes
+    largest: ClassVar[Callable[..., float]] = staticmethod(np.max)
+
     def __init__(self, rows, n_rows, seed):
         super().__init__(rows, n_rows, seed)
         self._bring_back_all()
 
     def _start_with(self, active):
-        self.active, self.offset = active, None
+        self.active = active
+        self.offset = None  # of the scores when rows are first left out
         self._forget()
 
     def _forget(self):
@@ -104,6 +90,17 @@ class Shrinking(_Schedule):
     def _bring_back_all(self):
         self._start_with(self.rows.copy())
 
+    def _watch_offset(self, offset, room):
+        """Bring all rows back once the intercept has moved by more than `room`.
+
+        A row left out was that far from having anything to gain. The intercept moves all
+        scores alike, and only rows that are visited could hold it back.
+        """
+        if self.offset is None:
+            self.offset = offset
+        elif self.largest(abs(offset - self.offset)) > room:
+            self._bring_back_all()
+
 
 class Preferred(_Schedule):
     """Rows in proportion to preferences."""
@@ -115,6 +112,7 @@ class Preferred(_Schedule):
         self.informed = False  # before the first pass
         # Credits start spread out, so that rows of equal preference do not come in step.
         self.credit = np.random.default_rng(seed).random(n_rows)
+        self.least = _SMALLEST_PASS * rows.size
 
     def inform(self, inside, at_bound):
         # Inside of their bounds they have most to do; of those at zero few will leave it.
@@ -128,17 +126,10 @@ class Preferred(_Schedule):
 
     def _compose(self):
         """Put a pass's rows into the order; return how many."""
-        least = _SMALLEST_PASS * self.rows.size
-        return kernels.adaptive_order(self.preference, self.credit, least, self.order)
+        return kernels.adaptive_order(self.preference, self.credit, self.least, self.order)
 
 
 # --- two classes: kernels that shrink, prefer and tally ----------------------------------------
-
-
-def _calls(count, rows_per_call):
-    """Yield (begin, end) of kernel calls of bounded length over order[:count]."""
-    for begin in range(0, count, rows_per_call):
-        yield begin, min(begin + rows_per_call, count)
 
 
 class UniformSchedule(Shrinking):
@@ -161,8 +152,11 @@ class UniformSchedule(Shrinking):
         self.too_large, self.too_small = np.inf, -np.inf
         self.status[:] = kernels.DUE
 
-    def run_pass(self, arguments, rows_per_call, must_stop):
-        """Visit the active rows that are due; return how many were visited."""
+    def run(self, arguments, absorbing, enough, rows_per_call, must_stop):
+        """Visit the active rows that are due; return how many were visited.
+
+        `absorbing` are K and `kept`, see absorbed.py. One pass, however many would be `enough`.
+        """
         tally = self.tally
         tally[kernels.LARGEST], tally[kernels.SMALLEST] = -np.inf, np.inf
         count = self._find_due()
@@ -172,20 +166,22 @@ class UniformSchedule(Shrinking):
         self.last_count = count
         overstep = OVERSTEP if self.n_passes >= _FIRST_PASSES else _OVERSTEP_AT_FIRST
         visits = 0
-        for begin, end in _calls(count, rows_per_call):
+        for begin in range(0, count, rows_per_call):
+            visits = min(begin + rows_per_call, count)
             kernels.uniform_pass(
-                *arguments, self.order, begin, end, self.status, _REST, self.too_large,
+                *arguments, self.order, begin, visits, self.status, _REST, self.too_large,
                 self.too_small, overstep, tally,
             )  # fmt: skip
-            visits = end
             if must_stop():
-                return visits
+                break
         self.n_passes += 1
         largest, smallest = tally[kernels.LARGEST], tally[kernels.SMALLEST]
         self.too_large = largest if largest > 0.0 else np.inf
         self.too_small = smallest if smallest < 0.0 else -np.inf
-        b, z, k = arguments[_OFFSET]
+        b, z, k = offset = arguments[_OFFSET]
         self._watch_offset(b + z * k, min(self.too_large, -self.too_small))
+        K, kept = absorbing
+        offset[0] = kept * (b + K * z)
         return visits
 
     def _find_due(self):
@@ -205,49 +201,53 @@ class AdaptiveSchedule(Preferred):
     """
 
     faces = True
-    largest = staticmethod(float)
 
     def __init__(self, rows, n_rows, seed, block):
         super().__init__(rows, n_rows, seed)
         self.block, self.tally = block, np.zeros(kernels.TALLY_SIZE)
-        self.too_large = self.tally[kernels.SMALLEST] = np.inf
+        self.place = np.zeros(2, dtype=np.intp)  # of the order: how many were visited, of how many
+        self.tally[kernels.TOO_LARGE] = self.tally[kernels.SMALLEST] = np.inf
+        self.tally[kernels.OFFSET] = np.nan
 
     def activate(self, wanted):
         """Wake the rows of the mask `wanted`, after a look at all of them."""
         self.preference[wanted & (self.preference == 0.0)] = 1.0
 
     def _bring_back_all(self):
-        super()._bring_back_all()
         self.preference[self.rows[self.preference[self.rows] == 0.0]] = 1.0
-        self.tally[kernels.SMALLEST] = np.inf
+        self.tally[kernels.SMALLEST], self.tally[kernels.OFFSET] = np.inf, np.nan
 
-    def run_pass(self, arguments, rows_per_call, must_stop):
-        """Visit a share of the rows; return how many were visited."""
-        m, tally = self.rows.size, self.tally
+    def run(self, arguments, absorbing, enough, rows_per_call, must_stop):
+        """Visit rows, in whole passes, until `enough` were; return how many were visited.
+
+        `absorbing` are K and `kept`, see absorbed.py.
+        """
+        m, tally, place = self.rows.size, self.tally, self.place
         first = tally[kernels.MEAN_GAIN] == 0.0
-        if first and not self.informed:
-            kernels.shuffle_blocks(self.rows, self.block, self.generator, self.order)
-            order, self.last_count = self.order, m
-        else:
-            order = self._shuffled(self._compose())
-        tally[kernels.GAIN] = tally[kernels.LARGEST] = 0.0
+        if first:
+            enough = 1  # the next pass needs to know what this one has gained
+            if not self.informed:
+                kernels.shuffle_blocks(self.rows, self.block, self.generator, self.order)
+                place[:] = 0, m
+                tally[kernels.GAIN] = tally[kernels.LARGEST] = 0.0
         visits = 0
-        for begin, end in _calls(order.size, rows_per_call):
-            kernels.adaptive_pass(
-                *arguments, order, begin, end, self.preference, *PREFERENCES, 1.0 / m,
-                self.too_large, OVERSTEP, tally,
+        while True:
+            some = kernels.adaptive_passes(
+                *arguments, self.order, place, enough - visits, rows_per_call, self.preference,
+                *PREFERENCES, 1.0 / m, _PUSHED, OVERSTEP, self.credit, self.least,
+                self.generator, *absorbing, tally,
             )  # fmt: skip
-            visits = end
-            if must_stop():
+            visits += some
+            ended = place[0] == place[1]
+            if some == 0 or (ended and tally[kernels.DRIFT] > tally[kernels.SMALLEST]):
+                self._bring_back_all()
                 break
+            if (ended and visits >= enough) or must_stop():
+                break
+        self.last_count = int(place[1])
         if first:
             # A pass without gain teaches nothing: the next one is as the first.
             tally[kernels.MEAN_GAIN] = tally[kernels.GAIN] / max(1, visits)
-        if visits == 0:
-            self._bring_back_all()
-        self.too_large = _PUSHED * tally[kernels.LARGEST] or np.inf
-        b, z, k = arguments[_OFFSET]
-        self._watch_offset(b + z * k, tally[kernels.SMALLEST])
         return visits
 
 
