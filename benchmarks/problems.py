@@ -132,7 +132,7 @@ GRIDS = {
                 ("crammer_singer", "none", (0.01,)),
             ),
         ),
-        limits=Limits(fit=4, peer=8, reference=10),
+        limits=Limits(fit=16, peer=32, reference=40),
     ),
     "small": Grid(
         cells=_cells(
