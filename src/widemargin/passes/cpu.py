@@ -181,8 +181,10 @@ def lowest(z, rate, cost, delta, cap, slope, curvature, guess, slope_left):
     slope, a rising function made of straight pieces, with a bracket around its root.
     """
 
+    shares = threads.shares(z.size, 3 * z.size)
+
     def evaluate(step):
-        of_losses, curved, size = _smooth_slope(z, rate, cost, delta, cap, step)
+        of_losses, curved, size = _smooth_slope(z, rate, cost, delta, cap, step, shares)
         terms = size + abs(slope) + abs(curvature * step)
         return of_losses + slope + curvature * step, curved + curvature, terms
 
@@ -215,17 +217,19 @@ def lowest(z, rate, cost, delta, cap, slope, curvature, guess, slope_left):
     return step, curved
 
 
-def _smooth_slope(z, rate, cost, delta, cap, step):
+def _smooth_slope(z, rate, cost, delta, cap, step, shares):
     """Return the smooth losses' slope along z + step rate, its curvature, and sum of |terms|.
 
     For what delta and cap are, see kernels/newton.py.
     """
+    if len(shares) == 1:  # what follows would take longer than the sums over few rows
+        return newton_kernels.smooth_slope(z, rate, cost, delta, cap, step)
 
     def share(begin, end):
         part = slice(begin, end)
         return newton_kernels.smooth_slope(z[part], rate[part], cost[part], delta, cap, step)
 
-    return threads.sums(share, threads.shares(z.size, 3 * z.size))
+    return threads.sums(share, shares)
 
 
 def curvature(z, cost, delta, cap):

@@ -21,11 +21,12 @@ DEFAULT_BUDGET = 1 << 30
 _FEW_FEATURES, _SOME_FEATURES = 300, 1000
 _NEWTON_PAYS = {False: 300.0, True: 30.0}  # by whether the loss is squared
 # With fewer rows for each feature a hinge needs many Newton steps, and a pass over so few rows
-# costs next to nothing: coordinate descent is faster up to this stretch, by whether it is squared.
+# costs next to nothing: coordinate descent is faster up to this stretch, by whether a nearby
+# solution is known.
 _ROWS_PER_FEATURE = 40
-_FEW_ROWS_PAY = {False: 1000.0, True: 15.0}
+_FEW_ROWS_PAY = {False: 50.0, True: 1000.0}
 # With fewer than these it is faster up to that of `_ADAPTIVE_PAYS`, or also up to the former where
-# a nearby solution is known.
+# one is known.
 _MORE_ROWS_PER_FEATURE = 1000
 # Below this stretch a squared hinge is nearly a parabola, and Newton's first step nearly the last.
 _NEARLY_A_PARABOLA = 0.005
@@ -72,11 +73,11 @@ def facts(rows: Rows, risk: MarginRisk, warm: bool = False) -> Facts:
 def pick(facts: Facts) -> str:
     """Return the solver for a two-class problem over rows in memory."""
     per_feature = facts.n_rows / max(1, facts.n_features)
-    few_rows = per_feature < _ROWS_PER_FEATURE
-    passes_are_enough = few_rows and facts.stretch < _FEW_ROWS_PAY[facts.squared]
-    if not facts.squared and per_feature < _MORE_ROWS_PER_FEATURE:
-        enough = (_FEW_ROWS_PAY if facts.warm else _ADAPTIVE_PAYS)[False]
-        passes_are_enough = passes_are_enough or facts.stretch < enough
+    enough = _FEW_ROWS_PAY[True] if facts.warm else _ADAPTIVE_PAYS[False]
+    passes_are_enough = not facts.squared and (
+        (per_feature < _ROWS_PER_FEATURE and facts.stretch < _FEW_ROWS_PAY[facts.warm])
+        or (per_feature < _MORE_ROWS_PER_FEATURE and facts.stretch < enough)
+    )
     if facts.n_features <= min(_FEW_FEATURES, facts.n_rows) and not passes_are_enough:
         return "newton"
     if (
