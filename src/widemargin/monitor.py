@@ -156,7 +156,7 @@ class Monitor:
         self.status = "running"
         self.certificate: Certificate | None = None
 
-    def phase(self, name: str) -> "Phase":
+    def phase(self, name: str) -> Phase:
         """Add the time spent inside to `phases[name]`."""
         return Phase(self.phases, name)
 

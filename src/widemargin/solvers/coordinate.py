@@ -137,9 +137,9 @@ class _Descent(Descent):
     def _visits_to_next_look(self):
         """Return how many visits there are at the least before it is asked what was gained."""
         now = self.monitor.iteration
-        no_check = self._pause(now) - (now - self.checked_at)
-        no_work = min(_BETWEEN_LOOKS * now, _WORTH_A_LOOK / max(1, self.problem.rows.n_entries))
-        passes = min(max(no_check, no_work), self.monitor.max_iter - now)
+        to_check = self._pause(now) - (now - self.checked_at)
+        to_look = min(_BETWEEN_LOOKS * now, _WORTH_A_LOOK / max(1, self.problem.rows.n_entries))
+        passes = min(max(to_check, to_look), self.monitor.max_iter - now)
         return max(1, int(passes * self.n_counted))
 
     def _pause(self, now):
