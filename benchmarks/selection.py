@@ -6,9 +6,9 @@
 rewrites the tables in docs/solvers.md. 20 values of C from 1e-3 to 1e3, 5 folds, hinge, two
 threads or processes, penalised intercept (scikit-learn has no other), tol=1e-4, each in a process
 of its own with its children counted. scikit-learn keeps its defaults (tol=1e-4, max_iter=1000).
-Its search of covtype takes an hour or so: it gets one fold, and is said to take five times as long
-with five, nothing added for the best C's training on all rows. Both best values of C are then
-those of this fold.
+Its search of covtype takes hours: it gets one fold, and is said to take five times as long with
+five, nothing added for the best C's training on all rows. Both best values of C are then those of
+this fold.
 
 Objectives are compared in all of the hundred cells, or those of that fold. scikit-learn's are
 found by its scorer, which is given training rows too: less than a hundredth of what training
@@ -216,7 +216,7 @@ def section(name: str, n_folds: int = FOLDS):
         scores = mine["scores"][:n_folds].mean(axis=0)
         best, their_best = int(np.argmax(scores)), int(np.argmax(their["scores"]))
         n_scored = sum(test.size for _, test in folds(y)[:n_folds])
-        fewer_right = round(n_scored * (scores[best] - scores[their_best]))
+        rows_between = round(n_scored * (scores[best] - scores[their_best]))
         row = [
             name,
             f"{mine['seconds']:.1f} s",
@@ -226,7 +226,7 @@ def section(name: str, n_folds: int = FOLDS):
             f"{their_memory / 1e6:,.0f} MB",
             f"{COSTS[best]:.3g} ({scores[best]:.4f})",
             f"{COSTS[their_best]:.3g} ({their['scores'][their_best]:.4f})",
-            f"{scores[their_best]:.4f}, {fewer_right:,} rows of {n_scored:,}",
+            f"{scores[their_best]:.4f}, {rows_between:,} rows of {n_scored:,}",
             f"{mine['gap']:.1e}",
             ", ".join(f"{ratio:.4f}" for ratio in ratios.mean(axis=0)[list(SHOWN)]),
             f"{ratios.max():.5f}",

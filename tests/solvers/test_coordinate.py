@@ -199,6 +199,15 @@ def _two_rows(second, schedule="acf"):
     return descent
 
 
+def _over_text(n, d, C, schedule, intercept=Intercept.NONE):
+    """A descent over made-up text that has not begun."""
+    X, y = text_like(n=n, d=d)
+    problem = Problem(as_rows(X), Hinge(y, np.full(n, C)), intercept)
+    descent = _Descent(problem, State.zero(problem), Monitor(1e-6, 1000), schedule, seed=0)
+    descent._check()
+    return descent
+
+
 def test_rows_that_visits_leave_alone_are_forgotten():
     descent = _two_rows(3.0)
     preferences = []
@@ -295,15 +304,7 @@ def test_a_moving_intercept_wakes_rows():
 @pytest.mark.parametrize("rows_per_call", [1, 7, 1000])
 @pytest.mark.parametrize("intercept", Intercept)
 def test_passes_are_the_same_in_calls_of_any_length(rows_per_call, intercept):
-    X, y = text_like(n=200, d=20)
-
-    def descend():
-        problem = Problem(as_rows(X), Hinge(y, np.full(len(y), 5.0)), intercept)
-        descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 1000), "acf", seed=0)
-        descent._check()
-        return descent
-
-    whole, in_parts = descend(), descend()
+    whole, in_parts = (_over_text(200, 20, 5.0, "acf", intercept) for _ in range(2))
     in_parts.problem.rows.__dict__["rows_per_call"] = rows_per_call
     for _ in range(10):
         assert whole._pass() == in_parts._pass()
@@ -312,11 +313,8 @@ def test_passes_are_the_same_in_calls_of_any_length(rows_per_call, intercept):
 
 
 def test_passes_of_few_rows_come_several_at_a_time():
-    X, y = text_like(n=200, d=20)
-    problem = Problem(as_rows(X), Hinge(y, np.full(len(y), 5.0)), Intercept.NONE)
-    descent = _Descent(problem, State.zero(problem), Monitor(1e-9, 45), "acf", seed=0)
-    descent._check()
-    visits = []
+    descent, visits = _over_text(200, 20, 5.0, "acf"), []
+    descent.monitor.max_iter = 45
     while descent.monitor.iteration < 45:
         visits.append(descent._pass() / 200)
     passed = np.cumsum(visits)[:-1]
@@ -351,11 +349,7 @@ def test_blocks_are_shuffled_whole():
 
 
 def test_shrinking_leaves_rows_out():
-    X, y = text_like(n=2000, d=50)
-    problem = Problem(as_rows(X), Hinge(y, np.full(len(y), 1.0)), Intercept.NONE)
-    descent = _Descent(problem, State.zero(problem), Monitor(1e-6, 100), "dcd", seed=0)
-    descent._check()
-    counts = []
+    descent, counts = _over_text(2000, 50, 1.0, "dcd"), []
     for _ in range(20):
         counts.append(descent.schedule.active.size)
         descent._pass()

@@ -17,7 +17,7 @@ and a change of alpha_i y_i by one moves b by -lean_i. That is
 
 An empty `lean` stands for zeros. `seen_gap` keeps each row's share of the duality gap,
 c loss(m) - alpha (1 - m) + shift alpha^2 / 2 >= 0 at margin m, when last visited. `tally`
-receives a pass's sums, in the order below.
+has a pass's sums, and what adaptive passes hand on to the next, in the order below.
 """
 
 import numpy as np
