@@ -10,7 +10,7 @@ from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, State, Tangents
 from widemargin.solvers.coordinate import CoordinateDescent
 from widemargin.solvers.cutting_plane import CuttingPlanes
-from widemargin.words import percent
+from widemargin.words import duration, percent
 
 
 def exact(problem):
@@ -134,6 +134,12 @@ def test_any_tangents_prove_a_bound(problem, seed, scale):
     )
     weights = np.concatenate([honest.weights, rng.standard_normal(3)])
     assert dual_value(problem, Tangents(weights, points))[0] <= best
+
+
+def test_a_time_is_written_out_for_people():
+    seconds = [0.0041, 0.0994, 0.0997, 0.35, 12.0, 99.4, 99.7, 200.0]
+    shown = ["4.1 ms", "99 ms", "0.1 s", "0.35 s", "12 s", "99 s", "1 min 40 s", "3 min 20 s"]
+    assert [duration(time) for time in seconds] == shown
 
 
 def test_a_share_is_written_out_for_people():

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -138,6 +139,12 @@ class TestRoundTrip:
     def test_random_generator_is_forgotten(self, tmp_path):
         save_model(fitted(random_state=np.random.RandomState(3)), tmp_path / "model")
         assert load_model(tmp_path / "model").random_state is None
+
+    @pytest.mark.parametrize("form", [str, Path])
+    def test_where_checkpoints_were_is_forgotten(self, tmp_path, form):
+        model = fitted().set_params(checkpoint=form(tmp_path / "checkpoint"))
+        save_model(model, tmp_path / "model")
+        assert load_model(tmp_path / "model").checkpoint is None
 
     def test_feature_names(self, tmp_path):
         pandas = pytest.importorskip("pandas")

@@ -15,10 +15,9 @@ def percent(fraction: float) -> str:
 
 def duration(seconds: float) -> str:
     """Format a time: 4.1 ms, 0.35 s, 12 s, 3 min 20 s."""
-    if seconds < 0.1:
-        return f"{1000.0 * seconds:.2g} ms"
-    if seconds < 100.0:
-        return f"{seconds:.2g} s"
+    for unit, value in ("ms", 1000.0 * seconds), ("s", seconds):
+        if value < 99.5:  # above, two digits are not enough
+            return f"{value:.2g} {unit}"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes:,} min {rest} s"
 

@@ -1,10 +1,14 @@
 """Training on a cluster of processes: the same answer as on one machine."""
 
+from itertools import pairwise
+
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
 from clusters import assert_same, collections, rows
 from dask import array, dataframe, delayed
+from data.on_disk import as_table
 from distributed import get_worker
 from sklearn.exceptions import ConvergenceWarning
 
@@ -72,6 +76,71 @@ def test_forms_of_rows(client, tmp_path):
     assert_same(model, twin)
 
 
+def test_parts_without_rows_or_weight(client, tmp_path):
+    """As filters leave them, and writers of many files."""
+    X, y = rows(3, n=700)
+    weight = np.where(np.arange(y.size) < 200, 0.0, 1.0)
+    settings = {"C": 0.1, "tol": 1e-2}
+    twin = widemargin.LinearSVC(solver="ocas", **settings).fit(X, y, sample_weight=weight)
+    cuts = [0, 0, 200, 200, 500, 700]
+    begins_and_ends = list(pairwise(cuts))
+    parts = [delayed(X[begin:end]) for begin, end in begins_and_ends]
+    labels, weights = ([v[begin:end] for begin, end in begins_and_ends] for v in (y, weight))
+    labels[0] = np.empty(0)  # of no type in particular
+    for form in (parts, [delayed(scipy.sparse.csr_matrix)(part) for part in parts]):
+        model = LinearSVC(**settings).fit(form, labels, sample_weight=weights)
+        assert_same(model, twin, most_more=0.3)
+        assert model.classes_.dtype == y.dtype
+        np.testing.assert_allclose(
+            certify(model, form, labels, weights).primal, model.certificate_.primal, rtol=1e-9
+        )
+        predicted = np.concatenate([part.compute() for part in model.predict(form)])
+        np.testing.assert_array_equal(predicted, model.to_local().predict(X))
+
+    import pandas
+
+    frame = pandas.DataFrame(X).assign(label=y.astype(float), weight=weight)
+    frame = dataframe.from_pandas(frame, npartitions=4)
+    frame = frame[frame["weight"] > 0.0]
+    features = frame.drop(columns=["label", "weight"])
+    model = LinearSVC(**settings).fit(features, frame["label"])
+    assert_same(model, twin, most_more=0.3)
+    assert model.decision_function(features).compute().shape == (500, 3)
+
+    for j, (begin, end) in enumerate(begins_and_ends):
+        table = as_table(scipy.sparse.csr_matrix(X[begin:end]), y[begin:end])
+        pq.write_table(table, tmp_path / f"{j}.parquet")
+    model = LinearSVC(**settings, average_first=True).fit(
+        tmp_path, None, weights[1:2] + weights[3:]
+    )
+    assert_same(model, twin, most_more=0.3)
+
+    grades, qid = y.astype(float), np.arange(y.size) // 50
+    graded = [part.astype(float) for part in labels]
+    groups = [qid[begin:end] for begin, end in begins_and_ends]
+    ranker = LinearRanker(normalization="queries", **settings)
+    ranker.fit(parts, graded, qid=groups, sample_weight=weights)
+    other = widemargin.LinearRanker(normalization="queries", **settings)
+    assert_same(ranker, other.fit(X, grades, qid=qid, sample_weight=weight), most_more=0.3)
+    LinearRanker(**settings).fit(parts[:3], graded[:3])  # the one part that has rows is one group
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_averaging_first(client, tmp_path, on_disk):
+    X, y = rows(n=700)
+    parts = [delayed(X[:300]), delayed(X[300:])], [y[:300], y[300:]]
+    if on_disk:
+        for j, some in enumerate((slice(0, 300), slice(300, None))):
+            table = as_table(scipy.sparse.csr_matrix(X[some]), y[some])
+            pq.write_table(table, tmp_path / f"{j}.parquet")
+        parts = tmp_path, None
+    settings = {"C": 0.01, "loss": "hinge"}
+    model = LinearSVC(average_first=True, **settings).fit(*parts)
+    from_zero = LinearSVC(**settings).fit(*parts)
+    assert_same(model, from_zero)
+    assert model.history_[0].primal < 0.9 * from_zero.history_[0].primal
+
+
 def test_each_worker_makes_as_many_parts(client):
     """Where parts are as soon made by one as by another."""
     make = delayed(np.zeros, pure=False)
@@ -87,9 +156,9 @@ def test_tasks_go_where_parts_are(client):
     make = delayed(np.zeros, pure=False)
     parts = Partitions(client, {f"{j}": make(1) for j in range(2)}, anywhere=True)
     large = parts.do(np.ones, 10**6)
-    parts.result(large)
+    large.result()
     each = parts.each(lambda part, large: get_worker().address, list, large)
-    assert [parts.result(one) for one in each] == [[worker] for worker, _ in parts.groups]
+    assert client.gather(each) == [[worker] for worker, _ in parts.groups]
 
 
 @pytest.mark.parametrize("normalization", ["pairs", "queries"])
@@ -110,6 +179,11 @@ def test_ranking(client, normalization):
     np.testing.assert_allclose(again.primal, model.certificate_.primal, rtol=1e-9)
     np.testing.assert_allclose(again.dual, model.certificate_.dual, rtol=1e-6)
     np.testing.assert_array_equal(model.predict(lazy).compute(), local.predict(X))
+    tied = np.where(np.arange(y.size) < 300, 1.0, y)  # the first part has no pairs
+    model.fit(lazy, tied, qid=qid, sample_weight=weight)
+    with pytest.warns(UserWarning, match="6 groups have no two rows of different grades"):
+        twin.fit(X, tied, qid=qid, sample_weight=weight)
+    assert_same(model, twin, most_more=0.3)
     with pytest.raises(ValueError, match="qid 7 has rows in parts 0 and 1 of X"):
         LinearRanker().fit(
             lazy, y, qid=np.where(np.isin(np.arange(y.size), [3, 310]), 7, qid + 100)
@@ -190,3 +264,12 @@ def test_what_is_wrong(client):
         LinearSVC().fit([delayed(X), delayed(X[:, :3])], [y, y])
     with pytest.raises(ValueError, match="solver must be one of 'ocas', 'cpa'"):
         LinearSVC(solver="acf").fit(lazy, labels)
+    with pytest.raises(ValueError, match="contains only one class"):
+        LinearSVC(class_weight={0: 0.0}).fit(lazy, labels)
+    with pytest.raises(ValueError, match="contains only one class"):
+        LinearSVC().fit(lazy, labels, sample_weight=np.zeros(y.size))
+    with pytest.raises(ValueError, match="X has no rows in any of its parts"):
+        LinearSVC().fit([delayed(X[:0]), delayed(X[:0])], [y[:0], y[:0]])
+    qid = np.arange(y.size) // 50
+    with pytest.raises(ValueError, match="part 1 of X: qid is missing in row 5"):
+        LinearRanker().fit(lazy, y, qid=np.where(np.arange(y.size) == 355, np.nan, qid))

@@ -94,6 +94,18 @@ class TestProducts:
             np.testing.assert_allclose(resized.squared_norms(), np.ravel(squares), rtol=1e-5)
         assert rows.squared_norms() is norms
 
+    @pytest.mark.parametrize("with_manifest", [True, False])
+    def test_labels_of_other_numbers_of_features(self, tmp_path, with_manifest):
+        """Whoever is asked first."""
+        folder = write(tmp_path / "rows", matrix(), qid=np.arange(40))
+        for first in (0, 1):
+            rows = open_rows(folder if with_manifest else [folder / "part-00000.arrow"])
+            assert rows.qid is not None
+            both = rows, rows.resized(5)
+            for one in (both[first], both[1 - first]):
+                np.testing.assert_array_equal(one.labels, np.arange(40) % 3)
+                assert one.labels.dtype == np.int64
+
     def test_passes_at_once(self, tmp_path, small_blocks):
         rows = open_rows(write(tmp_path / "rows", matrix(500)))
         together = zip(rows.blocks(), rows.blocks())

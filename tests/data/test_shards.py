@@ -149,6 +149,12 @@ def test_full_disk(tmp_path, monkeypatch):
         write(tmp_path / "rows", matrix(500), pieces=50)
     assert not list(tmp_path.iterdir())
     monkeypatch.undo()
+    for format in FORMATS:  # before a part's first byte
+        monkeypatch.setitem(shards._SINKS, format, full_disk)
+        with pytest.raises(OSError, match="No space left"):
+            write(tmp_path / "rows", matrix(), format=format)
+        assert not list(tmp_path.iterdir())
+    monkeypatch.undo()
     monkeypatch.setattr(os, "fsync", full_disk)
     with pytest.raises(OSError, match="No space left"):
         write(tmp_path / "rows", matrix())

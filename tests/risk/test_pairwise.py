@@ -193,3 +193,18 @@ def test_there_is_no_intercept_to_be_had():
     Problem(as_rows(np.eye(3)), risk, Intercept.NONE)
     with pytest.raises(ValueError, match="PairwiseHinge is no RowRisk, and an intercept"):
         Problem(as_rows(np.eye(3)), risk)
+
+
+@pytest.mark.parametrize("weight", [0.0, 1.0])
+def test_without_pairs(weight):
+    """Rows of one grade, as a part of the rows may have, or of no weight."""
+    S, D = np.array([1.0, 3.0, -2.0]), np.ones(3)
+    grades = np.arange(3.0) if weight == 0.0 else np.ones(3)
+    risk = PairwiseHinge(grades, np.full(3, weight))
+    assert risk.count_pairs().sum() == risk.weigh_pairs().sum() == 0.0
+    assert risk.value(S) == 0.0
+    cut = risk.cut(S)
+    assert (cut.value, cut.constant, cut.active) == (0.0, 0.0, 0)
+    np.testing.assert_array_equal(cut.slope, np.zeros(3))
+    found = risk.line(S, D).evaluate([0.0, 1.0])
+    np.testing.assert_array_equal([found.values, found.slopes], np.zeros((2, 2)))

@@ -204,3 +204,11 @@ def test_a_settled_search_is_cheap(search):
 def test_a_first_search_finds_a_minimum_outside_its_window(search, minimum):
     step, _ = search()(*smooth_valley(minimum))
     assert step == pytest.approx(minimum, abs=0.021)
+
+
+def test_three_points_where_nothing_is_lost_any_more():
+    """Of two values of zero none is the larger part of the other."""
+    risk = Hinge(np.array([1, 1]), np.zeros(2))
+    step, value = ThreePoint()(Penalty(0.0, 0.0, 0.0), risk.line(np.zeros(2), np.ones(2)))
+    assert step >= 0.0
+    assert value == 0.0

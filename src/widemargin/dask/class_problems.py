@@ -40,14 +40,14 @@ class ClassProblems(Problems):
         self.model = model
         labels, counts_of, weights_of, weighted = self.described
         self.weighted = any(weighted)
-        self.classes = np.unique(np.concatenate(labels))
+        self.classes = np.unique(np.concatenate([found for found in labels if found.size]))
         self.counts = np.zeros((len(labels), len(self.classes)), dtype=np.int64)
         self.weights = np.zeros(len(self.classes))
         for part, found in enumerate(labels):
             places = np.searchsorted(self.classes, found)
             self.counts[part, places] = counts_of[part]
             self.weights[places] += weights_of[part]
-        if np.count_nonzero(self.weights) < 2:
+        if np.count_nonzero(self.are_counted(self.weights)) < 2:
             raise ValueError(
                 "a classifier needs rows of at least 2 classes, but the data (rows of weight "
                 "zero not counted) contains only one class"
@@ -73,16 +73,23 @@ class ClassProblems(Problems):
         weights : ndarray of shape (k,) or None
             Of each class's rows without that fold.
         """
-        weights = self.weights if weights is None else weights
         model = self.model
-        costs = np.full(len(self.classes), float(C))
-        if model.class_weight is not None:
-            codes = np.arange(len(self.classes))
-            costs *= class_weights(model.class_weight, self.classes, codes, weights)
+        costs = C * self._factors(self.weights if weights is None else weights)
         if model.multi_class == "crammer_singer" and not self.together:
             costs *= 2.0
         positive = 1 if len(self.classes) == 2 else index
         return Recipe(self.classes, costs, self.loss, positive, f"{fold} {index}", fold)
+
+    def are_counted(self, weights) -> np.ndarray:
+        """Return which classes, (k,), are there once those without weight are gone."""
+        return weights * self._factors(weights) > 0.0
+
+    def _factors(self, weights):
+        """Return the weight that the model gives each class, (k,)."""
+        if self.model.class_weight is None:
+            return np.ones(len(self.classes))
+        codes = np.arange(len(self.classes))
+        return class_weights(self.model.class_weight, self.classes, codes, weights)
 
     def jobs(self):
         recipes = [self.recipe(index, self.model.C) for index in range(len(self))]
@@ -106,16 +113,9 @@ class ClassProblems(Problems):
     def _start(self, recipe):
         """Return where to begin: nowhere, or at the mean of what workers find by themselves."""
         start = self.zero()
-        if not self.model.average_first or self.together:
-            return start
-        client = self.parts.client
-        found = [
-            client.submit(
-                tasks.solve_alone, part, recipe, self.intercept, self.n_rows / size, _SWEEPS_ALONE
+        if self.model.average_first and not self.together:
+            how = recipe, self.intercept, self.n_rows, _SWEEPS_ALONE
+            start.coef, start.offset = self.parts.result(
+                lambda: self.parts.sum(tasks.solve_alone, tasks.add_solutions, *how)
             )
-            for part, size in zip(self.parts.futures, self.sizes, strict=True)
-        ]
-        for (coef, offset), size in zip(client.gather(found), self.sizes, strict=True):
-            start.coef += size / self.n_rows * coef
-            start.offset += size / self.n_rows * offset
         return start

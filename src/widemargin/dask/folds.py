@@ -93,7 +93,8 @@ class Folds:
         if not self.numbers:
             raise ValueError("cv has no folds")
         for number, trained in zip(self.numbers, self.weights, strict=True):
-            self._check(number, weights[every == number].sum(), problems.classes[trained > 0.0])
+            classes = problems.classes[problems.are_counted(trained)]
+            self._check(number, weights[every == number].sum(), classes)
 
     def _check(self, number, held_out, classes):
         if held_out == 0.0:
@@ -174,8 +175,3 @@ def count_right(part: Part, judges: Judges) -> np.ndarray:
 def name_held_out(part: Part, judges: Judges):
     """Return what `held_out` does, under the part's name."""
     return [(part.name, held_out(part, judges))]
-
-
-def join(lists):
-    """Return the members of all lists."""
-    return [member for some in lists for member in some]

@@ -110,13 +110,14 @@ class _RankingProblem(Problems):
 
 def _check_groups(groups):
     """Raise ValueError if a group has rows in several parts."""
-    if len(groups) == 1:
-        return
     if any(some is None for some in groups):
-        raise ValueError(
-            f"without qid all rows are one group, and X has {len(groups)} parts: put it into one, "
-            "or say which rows belong together"
-        )
+        n_parts = sum(some is None or some.size > 0 for some in groups)  # that have rows
+        if n_parts > 1:
+            raise ValueError(
+                f"without qid all rows are one group, and X has {n_parts} parts: put it into one, "
+                "or say which rows belong together"
+            )
+        return
     owner: dict = {}
     for part, some in enumerate(groups):
         for group in some.tolist():

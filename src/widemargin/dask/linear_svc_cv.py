@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.certificate import Certificate
+from widemargin.dask import tasks
 from widemargin.dask.class_problems import ClassProblems
 from widemargin.dask.folds import (
     Folds,
@@ -19,7 +20,6 @@ from widemargin.dask.folds import (
     Judges,
     count_right,
     deal_out,
-    join,
     name_held_out,
 )
 from widemargin.dask.linear_svc import LinearSVC
@@ -304,13 +304,12 @@ class _Search:
         rounds, parts = self.training.rounds, self.problems.parts
 
         def graph(task, add):
-            each = parts.each(task, add, rounds.sent(judges, judges.nbytes))
-            return parts.total(add, each)
+            return parts.sum(task, add, rounds.sent(judges, judges.nbytes))
 
         if self.scorer is None:
             right, total = rounds.result(lambda: graph(count_right, sum)).T
             return right / total
-        gathered = dict(rounds.result(lambda: graph(name_held_out, join)))
+        gathered = dict(rounds.result(lambda: graph(name_held_out, tasks.join)))
         of_parts = [gathered[name] for name in self.problems.names]  # in the rows' order
         return [
             self._scored(judge, HeldOut(*map(np.concatenate, zip(*pieces, strict=True))))

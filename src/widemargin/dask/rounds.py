@@ -15,12 +15,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from widemargin.dask import tasks
 from widemargin.dask.tasks import Line, Questions, Share, Spot
-from widemargin.data.partitions import ClusterError, Partitions
+from widemargin.data.partitions import Partitions
 
 # Bytes that what is sent may add to the graph of tasks.
 _SMALL = 1 << 20
-# Rounds that may fail in a row, each for the loss of a worker.
-_PATIENCE = 10
 
 
 class Rounds:
@@ -76,7 +74,8 @@ class Rounds:
                 failure = error
             if failure is not None:
                 for _, future in asked:
-                    future.set_exception(failure)
+                    if not future.done():  # when the answers of the others failed
+                        future.set_exception(failure)
                 asked = []
         if failure is not None:
             raise failure
@@ -102,8 +101,7 @@ class Rounds:
                 steps = self.parts.do(
                     tasks.choose, self.parts.each(tasks.line_sums, sum, sent), sent
                 )
-            found = self.parts.each(tasks.shares, tasks.add_shares, sent, steps)
-            return self.parts.total(tasks.add_shares, found)
+            return self.parts.sum(tasks.shares, tasks.add_shares, sent, steps)
 
         return self.result(graph)
 
@@ -118,16 +116,6 @@ class Rounds:
         return self.parts.do(tasks.itself, thing)
 
     def result(self, make_graph: Callable):
-        """Return the result of a graph that is made; of another, if workers are lost."""
-        from distributed import CancelledError, KilledWorker
-        from distributed.client import ClosedClientError
-
+        """Return the result of a graph that is made, in one round."""
         self.count += 1
-        for _ in range(_PATIENCE):
-            try:
-                self.parts.find_now_and_then()
-                return self.parts.result(make_graph())
-            except (KilledWorker, CancelledError, ClosedClientError, OSError) as error:
-                self.parts.recover()
-                last = error
-        raise ClusterError(f"the cluster has failed {_PATIENCE} times in a row") from last
+        return self.parts.result(make_graph)

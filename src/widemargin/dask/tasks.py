@@ -256,7 +256,7 @@ def combinations(rows: Rows, slopes) -> list[np.ndarray]:
     """Return X^T G of each slope, flat, by one pass over the rows."""
     if len(slopes) == 1:
         return [rows.combine(slopes[0]).ravel()]
-    columns = [slope.reshape(rows.n_rows, -1) for slope in slopes]
+    columns = [slope if slope.ndim == 2 else slope[:, None] for slope in slopes]
     ends = np.cumsum([G.shape[1] for G in columns])
     G = np.empty((rows.n_rows, ends[-1]), order="F")
     np.concatenate(columns, axis=1, out=G)
@@ -330,6 +330,11 @@ def itself(sent):
     return sent
 
 
+def join(lists):
+    """Return the members of all lists."""
+    return [member for some in lists for member in some]
+
+
 def describe_classes(part: Part):
     """Return name, rows, features; the labels that occur, and how many rows and weight they have.
 
@@ -345,15 +350,15 @@ def describe_classes(part: Part):
 def describe_ranking(part: Part):
     """Return name, rows, features, groups or None, how many pairs there are, and sums of weights.
 
-    Of rows in pairs, of pairs, and of groups: the means of their rows.
+    Of rows in pairs, of pairs, and of groups: the means of their rows. Groups are None if nobody
+    has told which there are.
     """
     risk = _ranking_risk(part)
-    groups = None if part.qid is None else np.unique(part.qid)
-    if risk.weight.size == 0:
-        sums = np.zeros(3)
-    else:
-        sums = np.array([risk.weight.sum(), risk.weigh_pairs().sum(), _mean_weights(risk).sum()])
-    n_pairs = int(risk.count_pairs().sum()) if risk.weight.size else 0
+    groups = None
+    if part.qid is not None or part.rows.n_rows == 0:
+        groups = np.unique([] if part.qid is None else part.qid)
+    sums = np.array([risk.weight.sum(), risk.weigh_pairs().sum(), _mean_weights(risk).sum()])
+    n_pairs = int(risk.count_pairs().sum())
     return part.name, part.rows.n_rows, part.rows.n_features, groups, n_pairs, sums
 
 
@@ -420,13 +425,23 @@ def add_shares(shares: list[list[Share]]) -> list[Share]:
     return total
 
 
-def solve_alone(part: Part, recipe: Recipe, intercept: Intercept, growth: float, sweeps: int):
-    """Return coef and offset that are good for this part, were it `growth` times as large."""
+def solve_alone(part: Part, recipe: Recipe, intercept: Intercept, n_rows: int, sweeps: int):
+    """Return coef and offset that are good for this part, times its share of all rows."""
     from widemargin.monitor import Monitor
-    from widemargin.solvers.coordinate import CoordinateDescent
+    from widemargin.solvers import auto
 
+    share = part.rows.n_rows / n_rows
     risk = recipe.risk(part)
-    risk.cost = risk.cost * growth
+    if not risk.cost.any():
+        return np.zeros(part.rows.n_features), 0.0
+    risk.cost = risk.cost / share
     problem = Problem(part.rows, risk, intercept)
-    state = CoordinateDescent().solve(problem, State.zero(problem), Monitor(1e-3, sweeps))
-    return state.coef, state.offset
+    descent = auto.make("stream" if hasattr(part.rows, "blocks") else "acf", risk, seed=0)
+    state = descent.solve(problem, State.zero(problem), Monitor(1e-3, sweeps))
+    return share * state.coef, share * state.offset
+
+
+def add_solutions(solutions):
+    """Return the sums of coefs and of offsets."""
+    coefs, offsets = zip(*solutions, strict=True)
+    return sum(coefs), sum(offsets)

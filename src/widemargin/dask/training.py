@@ -24,8 +24,10 @@ from widemargin.estimators.validation import (
     check_grades,
     check_labels,
     check_matrix,
+    check_qid,
     check_same_length,
-    check_weights,
+    check_some_weights,
+    count_rows,
 )
 from widemargin.monitor import Interruption, Monitor
 from widemargin.problem import Intercept, State
@@ -66,19 +68,22 @@ class ClusterModel(BaseEstimator):
 
     def _map(self, name, X):
         method = getattr(self.to_local(), name)
+        nothing = method(np.zeros((1, self.n_features_in_)))[:0]
+
+        def of_part(X):
+            return method(X) if count_rows(X) else nothing  # parts may be empty, matrices not
+
         if isinstance(X, list | tuple):
-            return [delayed(method)(part) for part in X]
+            return [delayed(of_part)(part) for part in X]
         if hasattr(X, "to_dask_array"):
             X = X.to_dask_array()
         if not hasattr(X, "map_blocks"):
             return method(X)
         X = X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X
-        like = method(np.zeros((1, self.n_features_in_)))
-        if like.ndim == 1:
-            return X.map_blocks(method, dtype=like.dtype, drop_axis=1, meta=like[:0])
-        return X.map_blocks(
-            method, dtype=like.dtype, chunks=(X.chunks[0], like.shape[1:]), meta=like[:0]
-        )
+        shape: dict = {"drop_axis": 1}
+        if nothing.ndim == 2:
+            shape = {"chunks": (X.chunks[0], nothing.shape[1:])}
+        return X.map_blocks(of_part, dtype=nothing.dtype, meta=nothing, **shape)
 
     def _train(self, problems):
         """Solve all problems; what was reached is kept, whatever happens."""
@@ -242,17 +247,20 @@ class Problems:
             delayed_parts(make_part, *vectors),
             anywhere=isinstance(vectors[0], str | os.PathLike),
         )
-        self.names, self.sizes, widths, *self.described = zip(*self.each(describe), strict=True)
+        self.names, sizes, widths, *self.described = zip(*self.each(describe), strict=True)
         if len(set(widths)) > 1:
             raise ValueError(
                 f"parts of X have different numbers of features: {sorted(set(widths))}"
             )
-        self.n_rows, self.n_features = sum(self.sizes), widths[0]
+        self.n_rows, self.n_features = sum(sizes), widths[0]
+        if self.n_rows == 0:
+            raise ValueError("X has no rows in any of its parts")
 
     def each(self, describe) -> list:
         """Return what a task (part -> name, ...) says of each part, in their order."""
-        groups = self.parts.each(describe, list)
-        described = [part for group in groups for part in self.parts.result(group)]
+        described = self.parts.result(
+            lambda: self.parts.total(tasks.join, self.parts.each(describe, list))
+        )
         order = {name: place for place, name in enumerate(self.parts.names)}
         return sorted(described, key=lambda part: order[part[0]])
 
@@ -304,15 +312,14 @@ def _part(check_y, X, y, weights, qid, folds, name):
             qid = X.qid if qid is None else qid
             if y is None:
                 raise ValueError(f"{path} has no labels, and y is None")
-        X = check_matrix(LinearSVC(), X, reset=True)
+        X = check_matrix(LinearSVC(), X, reset=True, at_least=0)
         y = check_y(y)
         check_same_length(X, y)
         if qid is not None:
-            qid = np.asarray(qid)
-            check_same_length(X, qid)
+            qid = check_qid(qid, count_rows(X))
         if folds is not None:
             folds = _check_fold_numbers(folds, y.size)
-        return Part(as_rows(X), y, check_weights(weights, X), qid, name, folds)
+        return Part(as_rows(X), y, check_some_weights(weights, X), qid, name, folds)
     except ValueError as error:
         raise ValueError(f"part {name.rpartition('-')[2]} of X: {error}") from error
 

@@ -70,11 +70,6 @@ def open_rows(source, features=None) -> "DiskRows":
     return DiskRows(files, counts, manifest.n_features)
 
 
-def files_of(source) -> list[str]:
-    """Return the paths of the files that hold the rows at `source`, in order."""
-    return [file.path for file in _find(source)[0]]
-
-
 def _find(source) -> tuple[list[RowFile], Manifest | None]:
     if not isinstance(source, str | os.PathLike):
         files = [RowFile(path) for path in source]
@@ -141,15 +136,19 @@ class DiskRows:
         return self.n_rows, self.n_features
 
     @property
+    def paths(self) -> list[str]:
+        """Where the rows are: the files that have any, in order."""
+        return [file.path for file, counts in zip(self._files, self._counts) if counts.rows]
+
+    @property
     def nbytes(self) -> int:
         """Bytes that all blocks together would take."""
         entry_bytes, pointer_bytes = 8, 4
         return entry_bytes * self.n_entries + pointer_bytes * (self.n_rows + self.n_blocks)
 
-    @cached_property
+    @property
     def labels(self) -> np.ndarray | None:
-        labels = self._columns.pop("label", None)  # not kept twice
-        return None if labels is None else whole_labels(labels)
+        return self._columns.get("label")
 
     @property
     def qid(self) -> np.ndarray | None:
@@ -296,6 +295,8 @@ class _Columns:
         for name, column in columns.items():
             if column.size != n_rows:
                 raise ShardError(f"{self.path}: some files have a column {name}, and some do not")
+        if "label" in columns:
+            columns["label"] = whole_labels(columns["label"])
         return columns
 
 

@@ -17,6 +17,8 @@ _FAN = 8
 _LOOK = 0.5
 # How long to trust what is known of where parts are, in seconds.
 _TRUSTED = 5.0
+# Graphs that may fail in a row, each for the loss of a worker.
+_PATIENCE = 10
 
 
 class Shard(NamedTuple):
@@ -83,12 +85,7 @@ class Partitions:
         self.groups = sorted(by_worker.items(), key=lambda group: group[0])
         self.found_at = time.monotonic()
 
-    def find_now_and_then(self) -> None:
-        """Find out again, if that was not done lately: Dask may have made some anew elsewhere."""
-        if time.monotonic() - self.found_at > _TRUSTED:
-            self.find()
-
-    def recover(self) -> None:
+    def _recover(self):
         """Make anew what was lost; raises ClusterError where nobody is left to do it."""
         self._check()
         broken = [future for future in self.futures if future.status in ("error", "lost")]
@@ -129,10 +126,29 @@ class Partitions:
             level = [self.do(add, level[j : j + _FAN]) for j in range(0, len(level), _FAN)]
         return level[0]
 
-    def result(self, future):
-        """Return the value of a future; raises ClusterError soon after the scheduler is gone."""
-        self._wait(future)
-        return future.result()
+    def sum(self, task: Callable, add: Callable, *arguments):
+        """Return a future of the sum of task(part, *arguments) over all parts."""
+        return self.total(add, self.each(task, add, *arguments))
+
+    def result(self, make_graph: Callable):
+        """Return the value of the future that is made; of another one, if workers are lost.
+
+        Raises ClusterError if all are, or soon after the scheduler is gone.
+        """
+        from distributed import CancelledError, KilledWorker
+        from distributed.client import ClosedClientError
+
+        for _ in range(_PATIENCE):
+            try:
+                if time.monotonic() - self.found_at > _TRUSTED:
+                    self.find()  # Dask may have made some parts anew elsewhere
+                future = make_graph()
+                self._wait(future)
+                return future.result()
+            except (KilledWorker, CancelledError, ClosedClientError, OSError) as error:
+                self._recover()
+                last = error
+        raise ClusterError(f"the cluster has failed {_PATIENCE} times in a row") from last
 
     def _wait(self, futures):
         from distributed import CancelledError, wait
@@ -184,10 +200,10 @@ def delayed_parts(make_part: Callable, X, *vectors) -> dict:
 
 def _blocks(X):
     if isinstance(X, str | os.PathLike):
-        from widemargin.data.disk import files_of, open_rows
+        from widemargin.data.disk import open_rows
 
-        n_features = open_rows(X).n_features
-        return [Shard(path, n_features) for path in files_of(X)]
+        rows = open_rows(X)
+        return [Shard(path, rows.n_features) for path in rows.paths]
     if isinstance(X, list | tuple):
         return list(X)
     if hasattr(X, "chunks"):

@@ -165,10 +165,11 @@ class ShardWriter:
         if self._part is not None:
             self._part.file.abandon()
             names.append(self._part.path.name)
-        with contextlib.suppress(OSError):
-            for name in names:
+        for name in names:
+            with contextlib.suppress(OSError):
                 (self.folder / name).unlink()
-            if self._made_folder:
+        if self._made_folder:
+            with contextlib.suppress(OSError):
                 self.folder.rmdir()
 
 
@@ -238,7 +239,12 @@ class _Part:
     def __init__(self, path: Path, format: str, schema: pa.Schema) -> None:
         self.path = path
         self.file = _CheckedFile(path)
-        self.sink = _SINKS[format](self.file, schema)
+        try:
+            self.sink = _SINKS[format](self.file, schema)
+        except BaseException:  # a full disk: nobody else knows of the file yet
+            self.file.abandon()
+            path.unlink()
+            raise
         self.rows = self.entries = self.batches = 0
 
     def add(self, batch: pa.RecordBatch, n_entries: int) -> None:

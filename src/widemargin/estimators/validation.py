@@ -163,6 +163,11 @@ def check_groups(qid, n_rows):
     """Return the number of each row's group, (n,), counted in their order; None without groups."""
     if qid is None:
         return None
+    return np.unique(check_qid(qid, n_rows), return_inverse=True)[1]
+
+
+def check_qid(qid, n_rows):
+    """Return the groups of rows as an array (n,), none of them missing."""
     qid = column_or_1d(qid)
     if qid.shape[0] != n_rows:
         raise ValueError(
@@ -171,7 +176,7 @@ def check_groups(qid, n_rows):
     missing = qid != qid if qid.dtype.kind in "fc" else [q is None or q != q for q in qid]
     if np.any(missing):
         raise ValueError(f"qid is missing in row {int(np.argmax(missing))}")
-    return np.unique(qid, return_inverse=True)[1]
+    return qid
 
 
 def check_same_length(X, y):
@@ -187,10 +192,11 @@ def count_rows(X):
     return X.n_rows if is_rows(X) else X.shape[0]
 
 
-def check_matrix(estimator, X, *, reset):
+def check_matrix(estimator, X, *, reset, at_least=1):
     """Return X as a C-ordered array or CSR matrix of floats, in place where it is one.
 
-    Rows that are Rows already, on disk or elsewhere, are left alone: they check themselves.
+    It must have so many rows. What is Rows already, on disk or elsewhere, is left alone: they
+    check themselves.
     Raises ValueError, naming row and column, where a value is missing or infinite.
     """
     if is_rows(X):
@@ -208,6 +214,7 @@ def check_matrix(estimator, X, *, reset):
         dtype=[np.float64, np.float32],
         order="C",
         ensure_all_finite=False,
+        ensure_min_samples=at_least,
     )
     _check_finite(estimator, X)
     return X
@@ -320,7 +327,15 @@ def _check_finite(estimator, X):
 
 
 def check_weights(sample_weight, X):
-    """Return sample weights as float64 (n,); None where all are one."""
+    """Return sample weights as float64 (n,), some of them above zero; None where all are one."""
+    weights = check_some_weights(sample_weight, X)
+    if weights is not None and not np.any(weights > 0.0):
+        raise ValueError("sample_weight is zero for every row: there is nothing to train on")
+    return weights
+
+
+def check_some_weights(sample_weight, X):
+    """Return the weights of some of the rows as float64 (m,); None where all are one."""
     if sample_weight is None:
         return None
     if is_on_gpu(sample_weight):
@@ -329,12 +344,12 @@ def check_weights(sample_weight, X):
         sample_weight = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"sample_weight must be numbers: {error}") from None
+    if sample_weight.shape == (count_rows(X),) == (0,):
+        return None  # scikit-learn does not check what is not there
     if is_rows(X):
         X = np.empty((X.n_rows, 0))  # all that is asked of it is its length
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, allow_all_zero_weights=True)
     if np.any(weights < 0.0):
         row = int(np.argmax(weights < 0.0))
         raise ValueError(f"sample_weight must not be negative: row {row} has {weights[row]:g}")
-    if not np.any(weights > 0.0):
-        raise ValueError("sample_weight is zero for every row: there is nothing to train on")
     return weights

@@ -214,8 +214,8 @@ def _order_tensors(model) -> dict[str, np.ndarray]:
 
 def _parameter_to_json(name: str, value) -> Any:
     """A constructor parameter as JSON; `_parameter_from_json` is the way back."""
-    if isinstance(value, (np.random.RandomState, np.random.Generator, os.PathLike)):
-        return None  # of no meaning elsewhere: a generator's state, where checkpoints were
+    if name == "checkpoint" or isinstance(value, (np.random.RandomState, np.random.Generator)):
+        return None  # of no meaning elsewhere: where checkpoints were, a generator's state
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, dict):

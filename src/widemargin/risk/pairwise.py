@@ -95,6 +95,8 @@ class PairwiseHinge(Risk):
 
     def _pairs(self, S):
         """Return (value, -r* of the slope, slope) at the scores S of the rows in pairs."""
+        if S.size == 0:
+            return 0.0, 0.0, S
         return passes.of(S).pair_sums(
             S, self.starts, self.n_levels, self.member, self.level, self.weight
         )

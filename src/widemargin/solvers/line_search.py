@@ -287,7 +287,7 @@ class ThreePoint:
     def __call__(self, penalty: Penalty, line: Line) -> tuple[float, float]:
         f = _Remembered(penalty, line)
         low, middle, high = (self.last + t * self.uncertainty for t in (-1.0, 0.0, 1.0))
-        while high - low > _WINDOW:
+        while high - low > _WINDOW and f(middle) > 0.0:  # below which no objective is
             if f(low) < f(middle):
                 low, middle, high = 2.0 * low - middle, low, middle
             elif f(high) < f(middle):
