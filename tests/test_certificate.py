@@ -102,6 +102,8 @@ def test_totals_add_up_and_keep_their_parts():
         (2.0, 1.999, "proved within 0.05 % of the optimum"),
         (2.0, 2.0, "proved optimal"),
         (2.0, 0.1, "proved at most 20.0 times the optimum"),
+        (0.0, 0.0, "proved optimal"),
+        (0.0, -1e-9, "proved optimal"),
         (2.0, 0.0, "with no useful bound on its distance to the optimum"),
         (np.nan, np.nan, "with no useful bound on its distance to the optimum"),
     ],

@@ -80,6 +80,8 @@ class Certificate:
         In parts of the dual value: the optimum is at least that, so the sentence is true
         however large the gap is.
         """
+        if self.primal == 0.0:  # no objective is less
+            return "proved optimal"
         if not self.dual > 0.0:
             return "with no useful bound on its distance to the optimum"
         excess = max(self.gap, 0.0) / self.dual

@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 
 def percent(fraction: float) -> str:
     """Format with two significant digits: 0.00081 as "0.081 %", 6.6e-07 as "0.000066 %"."""
@@ -34,6 +36,11 @@ def shape_in_words(n_rows: int, n_features: int, n_classes: int | None = None) -
     if n_classes is not None:
         words.append(count(n_classes, "class"))
     return ", ".join(words)
+
+
+def label_in_words(label) -> str:
+    """Format a class label, of NumPy's types or others: 1, 0.5, 'spam'."""
+    return repr(label.item() if isinstance(label, np.generic) else label)
 
 
 def listed(values: list) -> str:

@@ -244,9 +244,19 @@ def test_certify_takes_the_labels_that_fit_takes():
         (None, "y"),
         (np.zeros(N), "only one class: 0.0"),
         (np.full(N, "a"), "only one class: 'a'"),
+        (np.full(N, "a", dtype=object), "only one class: 'a'"),
         (np.array([None if i == 3 else "ab"[v] for i, v in enumerate(Y)], dtype=object), "y"),
     ],
-    ids=["continuous", "nan", "two columns", "none", "one class", "one string", "a missing one"],
+    ids=[
+        "continuous",
+        "nan",
+        "two columns",
+        "none",
+        "one class",
+        "one string",
+        "one object",
+        "missing",
+    ],
 )
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast")
 def test_labels_that_are_none(labels, message):

@@ -9,6 +9,8 @@ import scipy.sparse as sp
 from blocks import Blocks
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn import config_context
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import brier_score_loss, log_loss
@@ -122,6 +124,17 @@ def test_no_warning_that_means_nothing():
         LinearSVCCV(Cs=[0.1], probability=True, random_state=0).fit(X, y, np.full(y.size, 2.0))
 
 
+def test_weights_need_not_be_asked_for():
+    """Who routes metadata routes it to our models, not to what is inside them."""
+    X, y = data(3)
+    weights = np.random.default_rng(1).random(y.size)
+    for model in (LinearSVC(probability=True), LinearSVCCV(Cs=[0.1], probability=True)):
+        plain = clone(model).fit(X, y, weights)
+        with config_context(enable_metadata_routing=True):
+            routed = clone(model).fit(X, y, weights)
+        np.testing.assert_array_equal(routed.sigmoids_, plain.sigmoids_)
+
+
 def test_rare_classes():
     X, y = data(2)
     y[:] = "a"
@@ -134,7 +147,7 @@ def test_rare_classes():
     np.testing.assert_allclose(model.predict_proba(X), theirs.predict_proba(X), atol=1e-4)
     y[1:3] = "a"
     with pytest.raises(ValueError, match=r"probability=True .* class 'b' has only one row"):
-        LinearSVC(probability=True).fit(X, y)
+        LinearSVC(probability=True).fit(X, y.astype(object))
 
 
 def test_a_class_that_is_never_held_out():
@@ -145,7 +158,7 @@ def test_a_class_that_is_never_held_out():
     model = LinearSVCCV(Cs=[0.1], cv=folds).fit(X, y)
     assert model.scores_.shape == (2, 1)
     with pytest.raises(ValueError, match="none of them are of class 'c'"):
-        model.set_params(probability=True).fit(X, y)
+        model.set_params(probability=True).fit(X, y.astype(object))
 
 
 def test_rows_on_disk():

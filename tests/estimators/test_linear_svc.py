@@ -175,6 +175,39 @@ def test_warm_start_goes_on_where_it_stopped():
     assert certify(model, X[:-1], y[:-1]).relative_gap <= 1e-3
 
 
+@pytest.mark.parametrize("multi_class", ["ovr", "crammer_singer"])
+@pytest.mark.parametrize("solver", ["auto", "dcd", "acf", "newton", "ocas"])
+@pytest.mark.parametrize("penalized", [True, False])
+def test_a_warm_start_without_the_intercept_there_was(solver, multi_class, penalized):
+    if solver == "newton" and multi_class == "crammer_singer":
+        pytest.skip("there is no such solver")
+    X, y = load_iris(return_X_y=True)
+    settings = {"solver": solver, "multi_class": multi_class, "tol": 1e-4, "random_state": 0}
+    model = LinearSVC(penalized_intercept=penalized, warm_start=True, **settings).fit(X, y)
+    with pytest.raises(ValueError, match=r"the model has an intercept, .*fit_intercept=False"):
+        certify(model.set_params(fit_intercept=False), X, y)
+    model.fit(X, y)
+    np.testing.assert_array_equal(model.intercept_, np.zeros(3))
+    cold = LinearSVC(fit_intercept=False, **settings).fit(X, y)
+    for one, other in ((model, cold), (cold, model)):
+        assert one.status_ == "converged"
+        assert one.certificate_.dual <= other.certificate_.primal
+
+
+def test_one_weight_for_all_rows():
+    X, y = load_iris(return_X_y=True)
+    model = LinearSVC(C=0.1, random_state=0).fit(X, y, sample_weight=2.0)
+    np.testing.assert_allclose(
+        model.coef_, LinearSVC(C=0.1, random_state=0).fit(X, y, np.full(150, 2.0)).coef_
+    )
+
+
+def test_weights_of_classes_that_there_are_not():
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match="names classes that y does not have: 'a', 7"):
+        LinearSVC(class_weight={"a": 1.0, 7: 2.0, 0: 1.0}).fit(X, y)
+
+
 def test_to_sklearn_predicts_the_same():
     X, y = load_digits(return_X_y=True)
     names = np.array([f"digit {k}" for k in range(10)])

@@ -18,8 +18,9 @@ def pair_sums_of(risk, S, where=np.asarray):
 def by_hand(y, weight, group, S):
     """Value, constant and slope, from a matrix of all pairs."""
     pair = (y[:, None] > y) & (group[:, None] == group)
-    lossy = pair * (S[:, None] - MARGIN < S) * weight[:, None] * weight
-    value = np.sum(lossy * (1.0 - (S[:, None] - S)))
+    pair = pair * weight[:, None] * weight
+    lossy = pair * (S[:, None] - MARGIN < S)
+    value = np.sum(pair * np.maximum(0.0, 1.0 - (S[:, None] - S)))
     return value, lossy.sum(), lossy.sum(axis=0) - lossy.sum(axis=1)
 
 
@@ -97,6 +98,31 @@ def test_arrays_stay_on_the_device(problem):
     expected = pair_sums_of(risk, S)
     assert (value, constant) == expected[:2]
     np.testing.assert_array_equal(host(slope), expected[2])
+
+
+@pytest.mark.parametrize("n_below", [1, 10, 200])
+@pytest.mark.parametrize("by_rows", [True, False])
+def test_losses_of_pairs_just_short_of_their_margin(n_below, by_rows):
+    """Pairs that are in no plane have a loss; where they are many, at most what is returned."""
+    rng = np.random.default_rng(0)
+    short = 1e-12 * (1.0 + rng.random(n_below))
+    S = np.r_[0.0, short - 1.0, -2.0, 0.5, short - 1.0]
+    y = np.r_[2, rng.integers(0, 2, n_below), 0, 2, rng.integers(0, 2, n_below)]
+    group = np.r_[np.zeros(n_below + 2), np.ones(n_below + 1)]
+    weight = rng.random(S.size) + 0.5
+    risk = PairwiseHinge(y, weight, group)
+    value, constant, slope = pair_sums_of(risk, S[risk.rows])
+    if by_rows:
+        value = risk.value(S)
+    expected, *plane = by_hand(y, weight, group, S)
+    assert constant == pytest.approx(plane[0])
+    lost = value - (constant + slope @ S[risk.rows])
+    true = expected - (plane[0] + plane[1] @ S)
+    assert true > 1e-13
+    if n_below <= 64:
+        assert lost == pytest.approx(true, rel=1e-3, abs=1e-15)
+    else:
+        assert true <= lost <= 1e-11 * weight.sum() ** 2
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e8])

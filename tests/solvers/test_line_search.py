@@ -163,7 +163,7 @@ def smooth_valley(minimum, seed=0):
     line = risk.line(S, D)
     slope = float(line.evaluate([minimum]).slopes[0])
     a = 20.0
-    penalty = Penalty(a, -a * minimum - slope, 10.0 + 0.5 * a * minimum**2)
+    penalty = Penalty(a, -a * minimum - slope, 10.0 + (0.5 * a * minimum + slope) * minimum)
     return penalty, line
 
 
@@ -212,3 +212,18 @@ def test_three_points_where_nothing_is_lost_any_more():
     step, value = ThreePoint()(Penalty(0.0, 0.0, 0.0), risk.line(np.zeros(2), np.ones(2)))
     assert step >= 0.0
     assert value == 0.0
+
+
+@pytest.mark.parametrize("search", [TruncatedGrid, ThreePoint])
+@pytest.mark.parametrize("minimum", [1e3, 1e7, 1e13])
+@pytest.mark.parametrize("begin", [0.0, 3e7])
+def test_a_minimum_far_away_is_found_soon(search, minimum, begin):
+    """In longer and longer strides."""
+    penalty, line = smooth_valley(minimum)
+    evaluate, calls = line.evaluate, []
+    line.evaluate = lambda steps: calls.append(1) or evaluate(steps)
+    find = search()
+    find.last = begin
+    step, _ = find(penalty, line)
+    assert step == pytest.approx(minimum, rel=1e-5, abs=0.021)
+    assert len(calls) < 400

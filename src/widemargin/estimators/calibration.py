@@ -2,12 +2,14 @@
 
 import numpy as np
 from scipy.special import expit
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import StratifiedKFold
 
 from widemargin.estimators.folds import fold_weights
 from widemargin.estimators.path import CostPath
+from widemargin.words import label_in_words
 
 # Folds whose held-out scores are calibrated on; fewer where a class has fewer rows.
 _FOLDS = 5
@@ -43,13 +45,16 @@ def fit_sigmoids(scores, y, classes, sample_weight=None):
     for score, label in zip(scores.T, classes[-scores.shape[1] :], strict=True):
         is_label = y == label
         if is_label.all() or not is_label.any():
+            how_many = "all" if is_label.any() else "none"
             raise ValueError(
-                "probability=True calibrates scores on held-out rows, and "
-                f"{'all' if is_label.any() else 'none'} of them are of class {label.item()!r}"
+                f"probability=True calibrates scores on held-out rows, and {how_many} of them are "
+                f"of class {label_in_words(label)}"
             )
         calibrated = CalibratedClassifierCV(
             _Scores(), cv=[(everything, everything)], ensemble=False
-        ).fit(score[:, None], is_label, sample_weight=sample_weight)
+        )
+        with config_context(enable_metadata_routing=False):  # it would ask who wants the weights
+            calibrated.fit(score[:, None], is_label, sample_weight=sample_weight)
         (whole,) = calibrated.calibrated_classifiers_
         (sigmoid,) = whole.calibrators
         sigmoids.append((sigmoid.a_, sigmoid.b_))
@@ -116,10 +121,10 @@ def _split(counted, codes, classes):
     sizes = np.bincount(codes[counted], minlength=classes.size)
     rarest = sizes[sizes > 0].min()
     if rarest < 2:
-        label = classes[np.flatnonzero(sizes == rarest)[0]].item()
+        label = label_in_words(classes[np.flatnonzero(sizes == rarest)[0]])
         raise ValueError(
             "probability=True holds rows out to calibrate scores on, and class "
-            f"{label!r} has only one row"
+            f"{label} has only one row"
         )
     splitter = StratifiedKFold(min(_FOLDS, int(rarest)))
     return [

@@ -52,6 +52,11 @@ def certify(model, X, y, sample_weight=None, qid=None) -> Certificate:
     if isinstance(model, OrderingModel):
         problem = model._problem(as_rows(X), y, qid, sample_weight)
         return certify_state(problem[0], problem.state(model))
+    if not model.fit_intercept and np.any(model.intercept_ != 0.0):
+        raise ValueError(
+            "the model has an intercept, and its parameters say that it has none "
+            "(fit_intercept=False): it is not a solution of their problem"
+        )
     codes = np.searchsorted(model.classes_, y)
     weights = check_weights(sample_weight, X)
     problems = make_problems(model, as_rows(X), model.classes_, codes, weights)

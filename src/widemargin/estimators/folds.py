@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from widemargin.words import label_in_words
+
 
 def check_folds(folds, y, weights):
     """Return the folds as [(train, held_out)], row numbers without those of weight zero.
@@ -21,8 +23,8 @@ def check_folds(folds, y, weights):
         label = y[train[0]]
         if np.all(y[train] == label):
             raise ValueError(
-                f"fold {number} of cv trains on rows of one class only, {label.item()!r}: a "
-                "classifier needs two. Use fewer folds, or ones that are stratified"
+                f"fold {number} of cv trains on rows of one class only, {label_in_words(label)}: "
+                "a classifier needs two. Use fewer folds, or ones that are stratified"
             )
         checked.append((train, held_out))
     if not checked:

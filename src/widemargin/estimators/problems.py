@@ -12,6 +12,7 @@ from widemargin.data import Rows
 from widemargin.data.rows import coef_home, home
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import CrammerSinger, Hinge, SquaredHinge
+from widemargin.words import label_in_words
 
 LOSSES = {"hinge": Hinge, "squared_hinge": SquaredHinge}
 MULTI_CLASS = ("ovr", "crammer_singer")
@@ -58,7 +59,15 @@ class ProblemSet:
         raise NotImplementedError
 
     def states(self, coef, intercept, dual) -> list[State]:
-        """Return the problems' states that make these arrays, or parts of them."""
+        """Return the problems' states that make these arrays, or parts of them.
+
+        Where problems have no intercept it is zero, whatever that of the arrays is.
+        """
+        if self.intercept is Intercept.NONE:
+            intercept = np.zeros(len(intercept))
+        return self._states(coef, intercept, dual)
+
+    def _states(self, coef, intercept, dual):
         raise NotImplementedError
 
     def attributes(self, states) -> dict[str, np.ndarray]:
@@ -80,7 +89,7 @@ class ProblemSet:
         counts = np.bincount(codes, minlength=1)
         present = np.flatnonzero(on_host(counts))
         if present.size < 2:
-            only = repr(classes[present[0]].item()) if present.size else "none"
+            only = label_in_words(classes[present[0]]) if present.size else "none"
             raise ValueError(
                 "a classifier needs rows of at least 2 classes, but the data (rows of weight "
                 f"zero not counted) contains only one class: {only}"
@@ -110,7 +119,7 @@ class OneVsRest(ProblemSet):
         y -= 1
         return Problem(self.rows, self.risk(y, self.cost), self.intercept)
 
-    def states(self, coef, intercept, dual):
+    def _states(self, coef, intercept, dual):
         like = self.cost
         return [
             State(
@@ -152,7 +161,7 @@ class AllTogether(ProblemSet):
         risk = CrammerSinger(self.codes, self.cost, self.n_classes)
         return Problem(self.rows, risk, self.intercept)
 
-    def states(self, coef, intercept, dual):
+    def _states(self, coef, intercept, dual):
         coef = beside(coef.T.astype(np.float64, order="C"), coef_home(self.rows))
         dual = beside(dual.toarray() if scipy.sparse.issparse(dual) else dual, self.cost)
         return [State(coef, on_host(intercept).astype(np.float64), dual.T)]
@@ -206,7 +215,10 @@ def class_weights(class_weight, classes, codes, weights):
         return by_class
     unknown = set(class_weight) - set(classes.tolist())
     if unknown:
-        raise ValueError(f"class_weight names classes that y does not have: {sorted(unknown)}")
+        raise ValueError(
+            "class_weight names classes that y does not have: "
+            + ", ".join(sorted(map(repr, unknown)))
+        )
     for j, label in enumerate(classes.tolist()):
         weight = class_weight.get(label, 1.0)
         if isinstance(weight, bool) or not isinstance(weight, Real) or not 0 <= weight < math.inf:

@@ -338,6 +338,8 @@ def check_some_weights(sample_weight, X):
     """Return the weights of some of the rows as float64 (m,); None where all are one."""
     if sample_weight is None:
         return None
+    if isinstance(sample_weight, Real):
+        sample_weight = np.full(count_rows(X), float(sample_weight))
     if is_on_gpu(sample_weight):
         sample_weight = gpu_array(sample_weight).get()
     try:

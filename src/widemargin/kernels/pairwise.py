@@ -5,8 +5,10 @@ given one are a window. Two sweeps move it along, one for each side of the pairs
 tree holds the weight of the window's rows by level. Nothing is ever taken out of a tree: all
 sums are of non-negative terms and lose no digits.
 
-A pair (i above j) has a loss where  s_i - MARGIN < s_j.  Both sweeps test just that: rounded in
-two ways, a pair could be found from one side and missed from the other.
+A pair (i above j) is in the plane where  s_i - MARGIN < s_j.  Both sweeps test just that: rounded
+in two ways, a pair could be found from one side and missed from the other. What such planes leave
+out, losses of pairs whose margin is short of 1 by less, is added to the value, so that it is never
+below the risk's.
 """
 
 import numpy as np
@@ -16,8 +18,11 @@ from widemargin.kernels.jit import kernel
 # Short of 1 by more than rounding. Planes cross where pairs have a margin of just 1, so that is
 # where solvers go and take planes; and a plane is remembered by its point. If rounding decided
 # which pairs are in it, who makes the scores anew would find another plane, and a worse bound.
-# Pairs this near have next to no loss: with or without it a plane is as high at its point.
+# Pairs this near have next to no loss: with or without them a plane is about as high at its point.
 MARGIN = 1.0 - 1e-11
+# Rows below one that are looked at for such losses; if there are more, rows of equal scores,
+# then all rows of the group are taken to have as much loss as there can be.
+MOST_NEAR = 64
 
 
 @kernel
@@ -103,9 +108,10 @@ def pushes(starts, n_levels, S, level, weight, tree, push):
 def pulls(starts, n_levels, S, level, weight, tree, pull):
     """pull (n,) receives, for each row, its weight times that of the rows below it in pairs.
 
-    As `pushes`, from the other end; returns also the sum of pull: the weight of all pairs.
+    As `pushes`, from the other end; returns also the sum of pull, the weight of all pairs, and the
+    losses of those that are not in the plane.
     """
-    total, moment = 0.0, 0.0
+    total, moment, near = 0.0, 0.0, 0.0
     for g in range(starts.shape[0] - 1):
         begin, end, size = starts[g], starts[g + 1], n_levels[g]
         middle = S[(begin + end) // 2]
@@ -119,6 +125,7 @@ def pulls(starts, n_levels, S, level, weight, tree, pull):
                 pull[p] = weight[p] * window * level[p]
                 total += pull[p]
                 moment += pull[p] * (S[p] - middle)
+                near += _losses_left_out(begin, h, p, S, level, weight)
             continue
         tree[: size + 1] = 0.0
         for p in range(end - 1, begin - 1, -1):
@@ -136,4 +143,18 @@ def pulls(starts, n_levels, S, level, weight, tree, pull):
             pull[p] = weight[p] * window
             total += pull[p]
             moment += pull[p] * (S[p] - middle)
-    return total, moment
+            near += _losses_left_out(begin, h, p, S, level, weight)
+    return total, moment, near
+
+
+@kernel
+def _losses_left_out(begin, h, p, S, level, weight):
+    """Return the losses of row p with rows below it, from row h down: MARGIN and less than 1."""
+    losses, q = 0.0, h
+    while q >= begin and S[p] - S[q] < 1.0:
+        if h - q == MOST_NEAR:
+            return weight[p] * weight[begin : h + 1].sum() * (1.0 - MARGIN)
+        if level[q] < level[p]:
+            losses += weight[p] * weight[q] * (1.0 - (S[p] - S[q]))
+        q -= 1
+    return losses

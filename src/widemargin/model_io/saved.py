@@ -36,6 +36,7 @@ changes from run to run, and equal models should be equal files.
 
 import json
 import os
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -105,7 +106,7 @@ def save_model(model, path: str | os.PathLike) -> None:
     classes = getattr(model, "classes_", None)
     labels = None
     if classes is not None:
-        if classes.dtype.kind in "iuf":
+        if classes.dtype.kind in "iuf" and classes.dtype.itemsize <= 8:  # what tensors may be of
             tensors["classes"] = classes
         else:
             labels = _labels_to_json(classes)
@@ -228,6 +229,8 @@ def _parameter_to_json(name: str, value) -> Any:
         }
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
+    if isinstance(value, Real):  # of another library, as estimators take them
+        return float(value)
     raise TypeError(f"cannot save parameter {name}={value!r}")
 
 

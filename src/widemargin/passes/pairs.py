@@ -21,7 +21,7 @@ from math import frexp, ldexp
 
 import numpy as np
 
-from widemargin.kernels.pairwise import MARGIN
+from widemargin.kernels.pairwise import MARGIN, MOST_NEAR
 
 # All weights together are below two to this power in fixed point: rounding has room to spare.
 _WEIGHT_BITS = 60
@@ -48,8 +48,9 @@ def pair_sums(S, starts, n_levels, member, level, weight):
     Returns
     -------
     value : float
+        Where more pairs than a few are a hair's breadth short of their margin, a bound above it.
     constant : float
-        -r* of the slope: r(S') >= slope @ S' + constant, with equality at S.
+        -r* of the slope: r(S') >= slope @ S' + constant, with equality at S but for such pairs.
     slope : array of float64, shape (n,)
     """
     order = _order(S, starts, member)
@@ -67,6 +68,7 @@ def pair_sums(S, starts, n_levels, member, level, weight):
     # Slopes sum to zero in each group, so scores may be counted from anywhere in it: from its
     # middle they are small, and lose least.
     value = constant + float((sorted_slope * (S - S[(begin + end) // 2])).sum())
+    value += _losses_left_out(begin, windows[2], S, level, weight)
     slope = np.zeros_like(sorted_slope)
     slope[order] = sorted_slope
     return value, constant, slope
@@ -89,6 +91,27 @@ def _windows(S, begin, end, largest):
     above = _first_without(lambda other: _lossy(other, S), S, begin, end, largest)
     below = _first_without(lambda other: ~_lossy(S, other), S, begin, end, largest)
     return np.stack([begin, above, below, end])
+
+
+def _losses_left_out(begin, nearest, S, level, weight):
+    """Return the losses of pairs that are not in the plane; see kernels/pairwise.py.
+
+    begin (n,) is where each row's group begins, and nearest (n,) the first row that is too near
+    to be left out.
+    """
+    losses = 0.0
+    for depth in range(1, MOST_NEAR + 2):
+        below = np.maximum(nearest - depth, begin)
+        short = 1.0 - (S - S[below])
+        left = (nearest - depth >= begin) & (short > 0.0)
+        if not bool(left.any()):
+            return losses
+        if depth <= MOST_NEAR:
+            each = np.where(left & (level[below] < level), weight * weight[below] * short, 0.0)
+            losses += float(each.sum())
+    before = np.concatenate([np.zeros_like(weight, shape=1), np.cumsum(weight)])
+    weight_below = before[nearest] - before[begin]
+    return losses + float(np.where(left, weight * weight_below, 0.0).sum()) * (1.0 - MARGIN)
 
 
 def _lossy(above, below):

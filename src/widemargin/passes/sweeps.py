@@ -37,11 +37,11 @@ def _groups(S, starts, n_levels, member, level, weight, first, last, slope):
         tree = np.empty(n_levels.max() + 1)
         return kernel(starts, n_levels, S, level, weight, tree, sums), sums
 
-    (pushed, push), ((constant, pulled), pull) = threads.run(
+    (pushed, push), ((constant, pulled, near), pull) = threads.run(
         sweep, [(kernels.pushes,), (kernels.pulls,)]
     )
     slope[part][order] = push - pull
-    return constant + pushed - pulled, constant
+    return constant + pushed - pulled + near, constant
 
 
 def _sorted(S, starts, member):

@@ -229,6 +229,11 @@ _FIRST_GRID, _SECOND_GRID = 0.5, 0.1
 # Uncertainty halves when a step is near the last one and doubles when it is not.
 _CHANGE = 2.0
 _LARGEST = 1.0
+# After so many steps downhill the next ones are longer.
+_SAME_STRIDES = 8
+# Spacings and windows, as parts of a step, that are fine enough: far away from 1 rounding would
+# blur those above.
+_FINE = 1e-6
 
 
 def grid(penalty: Penalty, line: Line) -> tuple[float, float]:
@@ -266,16 +271,24 @@ class TruncatedGrid:
 def _downhill(f, step, spacing):
     """Walk from `step`, in whichever direction goes down, for as long as it does; not below 0.
 
-    The paper walks to the right only, and would stay where it started if that is too far.
+    The paper walks to the right only, and would stay where it started if that is too far; and it
+    walks at one pace, however far the way is.
     """
-    step = max(0.0, step)
-    if f(step + spacing) < f(step):
-        while f(step + spacing) < f(step):
-            step += spacing
-    else:
-        while step > 0.0 and f(max(0.0, step - spacing)) <= f(step):
-            step = max(0.0, step - spacing)
-    return step
+    step, stride, n_strides = max(0.0, step), spacing, 0
+    while True:
+        ahead, back = step + stride, max(0.0, step - stride)
+        if f(ahead) < f(step):
+            step = ahead
+        elif back < step and f(back) <= f(step):
+            step = back
+        elif stride > max(spacing, _FINE * step):
+            stride = max(spacing, 0.25 * stride)
+            continue
+        else:
+            return step
+        n_strides += 1
+        if n_strides > _SAME_STRIDES:
+            stride *= 2.0
 
 
 class ThreePoint:
@@ -286,16 +299,27 @@ class ThreePoint:
 
     def __call__(self, penalty: Penalty, line: Line) -> tuple[float, float]:
         f = _Remembered(penalty, line)
-        low, middle, high = (self.last + t * self.uncertainty for t in (-1.0, 0.0, 1.0))
-        while high - low > _WINDOW and f(middle) > 0.0:  # below which no objective is
+        width = max(self.uncertainty, _FINE * self.last)
+        low, middle, high = (self.last + t * width for t in (-1.0, 0.0, 1.0))
+        n_moves = 0
+        while f(middle) > 0.0:  # no objective is less
+            narrow = high - low <= max(_WINDOW, _FINE * abs(middle))
+            far = n_moves >= _SAME_STRIDES  # where the paper has one stride for any distance
+            if narrow and not far:
+                break
+            stride = 2.0 if far else 1.0
             if f(low) < f(middle):
-                low, middle, high = 2.0 * low - middle, low, middle
+                low, middle, high = low - stride * (middle - low), low, middle
+                n_moves += 1
             elif f(high) < f(middle):
-                low, middle, high = middle, high, 2.0 * high - middle
+                low, middle, high = middle, high, high + stride * (high - middle)
+                n_moves += 1
+            elif narrow:
+                break
             else:
-                near, far = (f(middle) / f(low)) ** 2, (f(middle) / f(high)) ** 2
-                low = (middle + near * low) / (1.0 + near)
-                high = (middle + far * high) / (1.0 + far)
+                left, right = (f(middle) / f(low)) ** 2, (f(middle) / f(high)) ** 2
+                low = (middle + left * low) / (1.0 + left)
+                high = (middle + right * high) / (1.0 + right)
         middle = max(0.0, middle)  # f is lowest at 0 if it is lowest to the left of it
         self.uncertainty = _next_uncertainty(self.uncertainty, middle - self.last)
         self.last = middle
