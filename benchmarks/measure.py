@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 
@@ -49,17 +50,23 @@ class Budget:
         return expected <= self.per_fit and self.spent + expected <= self.in_all
 
 
-def climb(n_rungs: int, attempt: Callable[[int], bool | None], stride: int = STRIDE) -> int | None:
+def climb(
+    n_rungs: int,
+    attempt: Callable[[int], bool | None],
+    is_stuck: Callable[[], bool] = lambda: False,
+    stride: int = STRIDE,
+) -> int | None:
     """The first rung of a ladder that is good enough, in few attempts.
 
-    Climbs by `stride` rungs until one holds, then halves the interval back down to the last one
-    that did not. `attempt(rung)` answers whether the rung holds, None when time is up.
+    Climbs by `stride` rungs until one holds, to the last one at once where `is_stuck()`, then
+    halves the interval back down to the last one that did not. `attempt(rung)` answers whether
+    the rung holds, None when time is up.
     """
     below, rung = -1, 0
     while (holds := attempt(rung)) is False:
         if rung == n_rungs - 1:
             return None
-        below, rung = rung, min(rung + stride, n_rungs - 1)
+        below, rung = rung, n_rungs - 1 if is_stuck() else min(rung + stride, n_rungs - 1)
     if holds is None:
         return None
     while rung - below > 1:
@@ -79,43 +86,50 @@ def time_to_target(
 ) -> str:
     """Climb `settings` until a fit meets `target`, then repeat that fit for a steady time.
 
+    Where fits differ, by luck, their median has to meet it: else the next setting is repeated.
     `timed_fit(setting)` returns seconds and objective, and keeps its own record of them. Returns
     "reached", "time limit" or "ladder ended".
     """
     seconds_at: dict[int, float] = {}
-    objectives: set[float] = set()
-    settled = False
+    objective_at: dict[int, float] = {}
 
     def attempt(rung: int) -> bool | None:
-        nonlocal settled
         # A step up about doubles the time; a step back down takes less than the rung above.
         lower = [second for done, second in seconds_at.items() if done < rung]
         higher = [second for done, second in seconds_at.items() if done > rung]
         expected = min(higher) if higher else 2 * max(lower, default=0.0)
         if not budget.allow(expected):
             return None
-        seconds_at[rung], objective = timed_fit(settings[rung])
+        seconds_at[rung], objective_at[rung] = timed_fit(settings[rung])
         budget.spent += seconds_at[rung]
-        if target(objective):
-            return True
-        # The very same answer as with a looser setting: the peer has come to its own end.
-        settled = objective in objectives
-        objectives.add(objective)
-        return None if settled else False
+        return target(objective_at[rung])
 
-    rung = climb(len(settings), attempt)
-    if rung is None:
-        at_the_end = settled or len(settings) - 1 in seconds_at
-        return "ladder ended" if at_the_end else "time limit"
-    timings = [seconds_at[rung]]
-    while len(timings) < MIN_REPEATS or (
-        len(timings) < MAX_REPEATS and sum(timings) < REPEAT_SECONDS
-    ):
-        if not budget.allow(timings[0]):
-            break
-        timings.append(timed_fit(settings[rung])[0])
-        budget.spent += timings[-1]
-    return "reached"
+    def is_stuck() -> bool:
+        """Whether the last two answers are the very same.
+
+        Then the peer may have come to its own end, which the last rung will tell; or it has not
+        got going yet, as with a tolerance that its first steps meet.
+        """
+        return len(set(objective_at.values())) < len(objective_at)
+
+    rung = climb(len(settings), attempt, is_stuck)
+    while rung is not None:
+        if rung not in seconds_at and attempt(rung) is None:
+            return "time limit"
+        timings, objectives = [seconds_at[rung]], [objective_at[rung]]
+        while len(timings) < MIN_REPEATS or (
+            len(timings) < MAX_REPEATS and sum(timings) < REPEAT_SECONDS
+        ):
+            if not budget.allow(timings[0]):
+                break
+            seconds, objective = timed_fit(settings[rung])
+            timings.append(seconds)
+            objectives.append(objective)
+            budget.spent += seconds
+        if target(median(objectives)):
+            return "reached"
+        rung = rung + 1 if rung + 1 < len(settings) else None
+    return "ladder ended" if len(settings) - 1 in seconds_at else "time limit"
 
 
 def few_rows(X, y):

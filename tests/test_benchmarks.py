@@ -116,7 +116,38 @@ def test_a_peer_that_moves_no_more_is_left_alone():
 
     outcome = measure.time_to_target(timed_fit, list(range(60)), is_good, measure.Budget(8, 20))
     assert outcome == "ladder ended"
-    assert tried == [0, 3, 6, 9, 12]
+    assert tried == [0, 3, 6, 9, 12, 59]  # it might have moved on
+
+
+def test_a_peer_that_has_not_got_going_yet_is_not_given_up():
+    """LIBLINEAR's Newton method returns the same first step for many loose tolerances."""
+    tried = []
+
+    def timed_fit(setting):
+        tried.append(setting)
+        return 0.5, 9.0 if setting < 14 else 1.0
+
+    outcome = measure.time_to_target(timed_fit, list(range(40)), is_good, measure.Budget(8, 100))
+    assert outcome == "reached"
+    assert tried[:3] == [0, 3, 39]
+    assert tried.count(14) == measure.MIN_REPEATS
+
+
+def test_one_lucky_fit_is_not_enough():
+    """The median of a setting's fits counts, as in the tables; else the next one is tried."""
+    fits = dict.fromkeys(range(9), 0)
+
+    def timed_fit(setting):
+        fits[setting] += 1
+        lucky = setting == 3 and fits[3] == 1
+        return 0.5, 1.0 if lucky or setting >= 5 else 9.0 - setting
+
+    budget = measure.Budget(8, 100)
+    assert measure.time_to_target(timed_fit, list(range(9)), is_good, budget) == "reached"
+    assert [fits[3], fits[4], fits[5], fits[6]] == [3, 3, 3, 0]
+    fits = dict.fromkeys(range(9), 0)
+    budget = measure.Budget(8, 3)
+    assert measure.time_to_target(timed_fit, list(range(4)), is_good, budget) == "ladder ended"
 
 
 def test_iteration_ladder_rises():
