@@ -216,7 +216,7 @@ class TestTrain:
             ("1 1:2\n-1 2:\n", "line 2"),
             ("1 1:2\nx 2:1\n", "line 2"),
             ("1 1:2\n1 2:1\n", "class"),
-            ("1 1:2\n1.25 2:1\n0 1:1\n", "row 2 has the label 1.25"),
+            ("1 1:2\n1.25 2:1\n0 1:1\n", "row 1, counted from 0, has the label 1.25"),
             ("1\n-1\n", "feature"),
         ],
     )
@@ -516,6 +516,25 @@ class TestDemo:
             assert ours["accuracy"] > 0.9
 
 
+class TestLabelsAndIndices:
+    @pytest.mark.parametrize(
+        ("label", "words"), [("1.5", "whole numbers"), ("1e30", "whole numbers up to 9,007,199")]
+    )
+    def test_labels_that_name_no_class(self, tmp_path, label, words):
+        path = tmp_path / "rows.svm"
+        path.write_text(f"# comments are no rows\n1 1:1\n{label} 2:1\n")
+        naming = [path, "row 1, counted from 0, has the label", words]
+        refuse("train", path, "--out", tmp_path / "m", naming=naming)
+
+    @pytest.mark.skipif(not os.path.exists("/proc/meminfo"), reason="memory is not told")
+    def test_an_index_that_no_memory_is_enough_for(self, tmp_path, monkeypatch):
+        path = tmp_path / "rows.svm"
+        path.write_text("1 1:1\n-1 1000000:1\n")
+        monkeypatch.setattr("widemargin.cli.training._COEFFICIENT_BYTES", 10**12)
+        naming = [path, "largest index makes 1,000,000 features", "GB of memory are free"]
+        refuse("train", path, "--out", tmp_path / "m", naming=naming)
+
+
 class TestInterruption:
     def test_outside_a_fit(self, model, data, monkeypatch):
         def interrupted(_):
@@ -563,6 +582,21 @@ class TestProcess:
         assert done.returncode == 2
         assert done.stdout == ""
         assert done.stderr == f"widemargin: {tmp_path / 'none'}: No such file or directory\n"
+
+    @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full device")
+    def test_output_that_cannot_be_written(self, data, tmp_path):
+        train = ["train", data, "--out", tmp_path / "m"]
+        for arguments in (train, ["--help"]):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run(
+                    [*self.command, *arguments], stdout=full, stderr=subprocess.PIPE, text=True
+                )
+            assert done.returncode == 2
+            assert done.stderr.endswith("widemargin: standard output: No space left on device\n")
+        closed = ["sh", "-c", 'exec "$@" >&-', "sh", *self.command, *train]
+        done = subprocess.run(closed, stderr=subprocess.PIPE, text=True)
+        assert done.returncode == 2
+        assert done.stderr.endswith("widemargin: standard output: it is closed\n")
 
     def test_ctrl_c_while_waiting_for_input(self, tmp_path):
         process = subprocess.Popen(

@@ -1,5 +1,6 @@
 """`widemargin convert`, and the other commands on rows that stay on disk."""
 
+import contextlib
 import gzip
 import os
 import signal
@@ -85,6 +86,10 @@ class TestConvert:
         refuse("convert", text, tmp_path / "out", naming=[tmp_path / "out", "No space"])
         assert not (tmp_path / "out").exists()
 
+    def test_a_conversion_that_was_killed(self, text, folder):
+        (folder / "widemargin.json").unlink()
+        refuse("convert", text, folder, naming=[folder, "not empty", "never written to their end"])
+
     def test_ctrl_c(self, tmp_path):
         command = "from widemargin.cli.app import main; main()"
         process = subprocess.Popen(
@@ -139,6 +144,44 @@ class TestRefusals:
         part.write_bytes(whole)
         (folder / "widemargin.json").unlink()
         refuse(command, *arguments, naming=[folder, "no widemargin.json"])
+
+    def test_where_a_checkpoint_cannot_be(self, folder, tmp_path):
+        """Known before any work, and named."""
+        out = tmp_path / "model"
+        train = ("train", folder, "--out", out, "--checkpoint")
+        refuse(*train, tmp_path / "none" / "run", naming=["none/run: there is no directory"])
+        refuse(*train, out, naming=[out, "named twice"])
+        refuse(*train, tmp_path, naming=[tmp_path, "is a directory"])
+        refuse(*train, tmp_path / "rows.svm", naming=["rows.svm: not a checkpoint"])
+        assert not out.exists()
+
+    def test_a_full_disk_ends_checkpoints_and_not_the_training(
+        self, folder, tmp_path, monkeypatch
+    ):
+        @contextlib.contextmanager
+        def full_disk(path):
+            raise OSError(28, "No space left on device", os.fspath(path))
+            yield
+
+        monkeypatch.setattr("widemargin.estimators.checkpoint.atomic_write", full_disk)
+        out = tmp_path / "model"
+        done = succeed("train", folder, "--out", out, "--checkpoint", tmp_path / "run", "--quiet")
+        assert f"warning: {tmp_path / 'run'}: No space left on device" in done.stderr
+        assert load_model(out).certificate_.relative_gap <= 1e-3
+
+    def test_options_for_rows_on_disk(self, text, folder, tmp_path):
+        out = ("--out", tmp_path / "model")
+        for options in (
+            ("--memory-budget", "5MB"),
+            ("--checkpoint", tmp_path / "run"),
+            ("--solver", "stream"),
+        ):
+            words = [text, " ".join(map(str, options)), "is for rows on disk", "convert"]
+            refuse("train", text, *out, *options, naming=words)
+        refuse("tune", text, "--solver", "bm", naming=[text, "--solver bm is for rows on disk"])
+        refuse(
+            "train", folder, *out, "--memory-budget", "much", naming=["--memory-budget", "512MB"]
+        )
 
     def test_without_labels(self, text, tmp_path):
         pq.write_table(as_table(read_svmlight(text).X), tmp_path / "rows.parquet")

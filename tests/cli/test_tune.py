@@ -177,7 +177,7 @@ class TestDoubts:
             (("--plot", "nowhere/curve.png"), "nowhere"),
             (("--no-intercept", "--penalized-intercept"), "contradict"),
             (("--out", "same.png", "--plot", "same.png"), "named twice"),
-            (("--memory-budget", "much"), "memory_budget"),
+            (("--memory-budget", "much"), "--memory-budget"),
         ],
     )
     def test_bad_options(self, data, arguments, named, tmp_path, monkeypatch):
@@ -187,7 +187,12 @@ class TestDoubts:
     def test_bad_data(self, tmp_path):
         refuse("tune", tmp_path / "none", naming=[tmp_path / "none", "No such file"])
         refuse("tune", "-", stdin="1 1:1\n1 1:2\n", naming=["standard input"])
-        refuse("tune", "-", stdin="1.5 1:1\n1 1:2\n", naming=["row 1 has the label 1.5"])
+        refuse(
+            "tune",
+            "-",
+            stdin="1.5 1:1\n1 1:2\n",
+            naming=["row 0, counted from 0, has the label 1.5"],
+        )
 
 
 class TestPlot:

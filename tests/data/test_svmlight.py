@@ -311,7 +311,7 @@ def test_missing_file(tmp_path):
         (b"1,2 1:1", "label '1,2' is not a number"),
         (b"nan 1:1", "label 'nan' is not a number"),
         (b"1e999 1:1", "the label overflows float64"),
-        (b"\xff\xfe 1:1", r"label '\\xff\\xfe' is not a number"),
+        (b"\xff\xfe 1:1", r"label '\xff\xfe' is not a number"),
         (b"1 " + b"x" * 100, "'" + "x" * 40 + "...' is not index:value"),
         (b"1 qid:3 1:1", "'qid:3' given, but earlier lines have no qid"),
     ],

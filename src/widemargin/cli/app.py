@@ -110,12 +110,14 @@ def train(
     check_output(out, data)
     check_output(liblinear, data, out)
     check_output(report, data, out, liblinear)
+    check_output(checkpoint, data, out, liblinear, report)
     options.check_names(report, feature_names)
 
     from widemargin.cli import reporting, training
     from widemargin.cli.inputs import read_data
     from widemargin.model_io import liblinear_labels, save_model, write_liblinear
 
+    training.check_disk_options(context, data, solver, memory_budget)
     started = time.perf_counter()
     rows = read_data(data)
     read_seconds = time.perf_counter() - started
@@ -233,6 +235,7 @@ def tune(
     if plot is not None:
         plotting.check(plot)  # now rather than after the training
     tuning.check_scoring(scoring)
+    training.check_disk_options(context, data, solver, memory_budget)
     started = time.perf_counter()
     rows = read_data(data)
     read_seconds = time.perf_counter() - started

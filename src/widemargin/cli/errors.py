@@ -38,10 +38,15 @@ class CommandGroup(typer.core.TyperGroup):
         except MemoryError as error:
             code = 2
             complain(f"not enough memory {error}")
+        except OSError as error:  # what else is written and read is named where it is
+            code = 2
+            complain(f"standard output: {error.strerror or error}")
         except typer.Abort:
             code = INTERRUPTED
         if code == INTERRUPTED:
             complain("interrupted")
+        if code == 2:
+            _forget_output()
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -52,15 +57,24 @@ class ClassifyCommand(typer.core.TyperCommand):
         super().__init__(*args, **settings)
         for option in self.params:
             words = getattr(option, "help", None) or ""
+            words = words.partition(" Other tasks ")[0]
             if words.startswith("classify"):
                 words = words.removeprefix("classify: ").removeprefix("classify, ")
-                option.help = words[0].upper() + words[1:]
+                words = words[0].upper() + words[1:]
+            if words:
+                option.help = words
 
 
 def complain(message: str, hint: str = "") -> None:
     """Print one line on stderr, whatever line breaks the message came with."""
     line = " ".join(f"{message} {hint}".split())
     typer.echo(f"widemargin: {line}", err=True)
+
+
+def _forget_output() -> None:
+    """Have Python not try once more, when it exits, to write what it could not."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _help_hint(error) -> str:

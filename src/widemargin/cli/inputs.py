@@ -36,7 +36,7 @@ def read_data(path: str, n_features: int | None = None, labelled: bool = True) -
     features it never saw, so others are dropped. LIBLINEAR does the same.
     """
     with reading(path):
-        if path != "-" and (os.path.isdir(path) or format_of(path) != TEXT):
+        if stays_on_disk(path):
             data = _on_disk(path, labelled)
         else:
             text = read_svmlight(path)
@@ -44,6 +44,11 @@ def read_data(path: str, n_features: int | None = None, labelled: bool = True) -
     if n_features is not None:
         data = data._replace(X=with_features(data.X, n_features))
     return data
+
+
+def stays_on_disk(path: str) -> bool:
+    """Return whether rows are read as needed, rather than into memory."""
+    return path != "-" and (os.path.isdir(path) or format_of(path) != TEXT)
 
 
 def _on_disk(path: str, labelled: bool) -> Data:

@@ -269,8 +269,8 @@ Normalization = Annotated[
 Solver = Annotated[
     SolverName,
     typer.Option(
-        help="auto chooses by the data, the task and C; dcd, acf, newton, stream, bm and sbm are "
-        "for classify only, the last three for rows on disk."
+        help="auto chooses by the data, the task and C; stream, bm and sbm are for rows on disk. "
+        "Other tasks have cutting planes only: cpa, ocas, gca, gca2 and tca."
     ),
 ]
 Tol = Annotated[
@@ -341,7 +341,8 @@ Seed = Annotated[
         min=0,
         max=2**32 - 1,
         metavar="N",
-        help="classify: the same seed and data give the same model; other tasks need no seed.",
+        help="classify: the same seed and data give the same model, but with --solver stream, "
+        "whose visits depend on when rows arrive. Other tasks need no seed.",
     ),
 ]
 Probability = Annotated[

@@ -5,6 +5,8 @@ import math
 import sys
 from typing import Any
 
+from widemargin.cli.errors import BadInput, naming
+
 
 def print_json(values: dict[str, Any]) -> None:
     """Print one JSON object and nothing else."""
@@ -19,8 +21,11 @@ def print_lines(pairs: dict[str, str]) -> None:
 
 def write_stdout(text: str) -> None:
     """Write and flush, so that a closed pipe is noticed here and not when Python exits."""
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    if sys.stdout is None:
+        raise BadInput("standard output: it is closed")
+    with naming("standard output"):
+        sys.stdout.write(text)
+        sys.stdout.flush()
 
 
 def columns_as_text(first: list, second: list | None = None) -> str:

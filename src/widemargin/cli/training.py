@@ -1,23 +1,56 @@
 """What `widemargin train` does around a fit: its checks, its warnings, the account it gives."""
 
+import re
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer
 from sklearn.exceptions import ConvergenceWarning
 
 from widemargin import LinearRanker, LinearSVC, OrdinalSVC
-from widemargin.cli.errors import complain
-from widemargin.cli.inputs import Data
-from widemargin.cli.options import TaskName, as_option
+from widemargin.cli.errors import BadInput, complain, reading, shown
+from widemargin.cli.inputs import Data, stays_on_disk
+from widemargin.cli.options import SolverName, TaskName, as_option, given_options
 from widemargin.curves import iteration_unit
+from widemargin.estimators.checkpoint import CheckpointError
+from widemargin.estimators.validation import check_bytes
 from widemargin.report.proof import why_it_stopped
+from widemargin.solvers.auto import OUT_OF_CORE
 from widemargin.words import count, listed, shape_in_words
+
+# The largest whole number up to which floating point knows them all.
+_LARGEST_LABEL = 2**53
+# A coefficient, and the best one so far.
+_COEFFICIENT_BYTES = 16
+
+
+def check_disk_options(
+    context: typer.Context, path: str, solver: SolverName, memory_budget: str | None
+) -> None:
+    """Refuse what is for rows on disk, where they will be in memory; and no number of bytes."""
+    with reading(path):
+        if stays_on_disk(path):
+            try:
+                check_bytes("--memory-budget", memory_budget)
+            except ValueError as error:
+                raise BadInput(str(error)) from error
+            return
+    words = given_options(context, ("memory_budget", "checkpoint"))
+    if solver.value in OUT_OF_CORE:
+        words += ["--solver", solver.value]
+    if words:
+        raise BadInput(
+            f"{shown(path)}: text is read into memory, and {' '.join(words)} is for rows on disk: "
+            "convert it first (see widemargin convert --help)"
+        )
 
 
 def check_data(task: TaskName, data: Data) -> None:
-    """Refuse labels and groups that the task can make nothing of."""
+    """Refuse labels and groups that the task can make nothing of, and what memory cannot hold."""
     labels = np.unique(data.y)
+    _check_room(data.X.shape[1], labels.size if task is TaskName.classify else 1)
     if task is TaskName.classify:
         _check_whole(data.y)
     elif task is TaskName.ordinal and labels.size < 2:
@@ -32,13 +65,34 @@ def check_data(task: TaskName, data: Data) -> None:
         )
 
 
+def _check_room(n_features: int, n_classes: int) -> None:
+    """Refuse coefficients for which there is no memory: one mistyped index makes them so many.
+
+    Systems promise more than they have, and end the process when it is used.
+    """
+    facts = Path("/proc/meminfo")
+    found = facts.exists() and re.search(r"MemAvailable: +(\d+) kB", facts.read_text())
+    if not found:  # a system that does not say
+        return
+    available = 1024 * int(found[1])
+    n_outputs = n_classes if n_classes > 2 else 1
+    needed = _COEFFICIENT_BYTES * n_features * n_outputs
+    if needed > available:
+        raise ValueError(
+            f"the largest index makes {count(n_features, 'feature')}: to train takes at least "
+            f"{needed / 1e9:,.0f} GB, and {available / 1e9:,.0f} GB of memory are free"
+        )
+
+
 def _check_whole(y: np.ndarray) -> None:
     """Refuse labels that are measurements rather than names of classes."""
-    fractions = np.flatnonzero(y != np.trunc(y))
-    if fractions.size:
-        first = fractions[0]
+    strange = np.flatnonzero((y != np.trunc(y)) | (np.abs(y) > _LARGEST_LABEL))
+    if strange.size:
+        first = strange[0]
+        size = f" up to {_LARGEST_LABEL:,}" if abs(y[first]) > _LARGEST_LABEL else ""
         raise ValueError(
-            f"row {first + 1} has the label {y[first]}; class labels must be whole numbers"
+            f"row {first}, counted from 0, has the label {y[first]}; class labels must be whole "
+            f"numbers{size}"
         )
 
 
@@ -56,10 +110,13 @@ def fit(model, data: Data, **more) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.showwarning = lambda message, *_: complain(f"warning: {message}")
-        if isinstance(model, LinearRanker):
-            model.fit(data.X, data.y, qid=data.qid, sample_weight=data.weight)
-        else:
-            model.fit(data.X, data.y, sample_weight=data.weight, **more)
+        try:
+            if isinstance(model, LinearRanker):
+                model.fit(data.X, data.y, qid=data.qid, sample_weight=data.weight)
+            else:
+                model.fit(data.X, data.y, sample_weight=data.weight, **more)
+        except CheckpointError as error:
+            raise BadInput(str(error)) from error
 
 
 def early_stop(model) -> str:

@@ -20,7 +20,7 @@ from scipy import sparse
 
 from widemargin.data import blocks
 from widemargin.data.files import record_batch
-from widemargin.data.formats import Manifest, Part, ShardError, part_name
+from widemargin.data.formats import MANIFEST, Manifest, Part, ShardError, part_name
 from widemargin.data.memory import CsrRows
 
 PART_BYTES = 256 << 20
@@ -63,7 +63,10 @@ class ShardWriter:
         self._made_folder = not self.folder.exists()
         self.folder.mkdir(exist_ok=True)
         if any(self.folder.iterdir()):
-            raise FileExistsError(17, "the folder is not empty", os.fspath(folder))
+            why = "the folder is not empty"
+            if any(self.folder.glob("part-*")) and not (self.folder / MANIFEST).exists():
+                why += ": it has parts of rows that were never written to their end"
+            raise FileExistsError(17, why, os.fspath(folder))
         self._gathered: list[tuple] = []
         self._gathered_bytes = 0
         self._part: _Part | None = None

@@ -327,8 +327,10 @@ def _joined(pieces: list[np.ndarray]) -> np.ndarray:
 def _shown(buffer: bytearray, position: int) -> str:
     """The token at `position`, quoted, and shortened if long."""
     head = bytes(buffer[position : position + _SHOWN_CHARACTERS + 1])
-    token = head.split(None, 1)[0].decode("ascii", "backslashreplace")
-    return repr(token if len(token) <= _SHOWN_CHARACTERS else token[:_SHOWN_CHARACTERS] + "...")
+    token = head.split(None, 1)[0]
+    if len(token) > _SHOWN_CHARACTERS:
+        token = token[:_SHOWN_CHARACTERS] + b"..."
+    return repr(token)[1:]  # without Python's b
 
 
 def _line_of_row(buffer: bytearray, row: int) -> int:

@@ -5,8 +5,10 @@ coefficients, intercept, dual variables), and a fingerprint of the problem. The 
 all that a run needs to go on; everything else is found again in its first pass.
 """
 
+import contextlib
 import json
 import os
+import warnings
 import zlib
 
 import numpy as np
@@ -17,6 +19,10 @@ from widemargin.atomic import atomic_write
 from widemargin.problem import Problem, State
 
 _NAME = "widemargin checkpoint"
+
+
+class CheckpointError(ValueError):
+    """A file cannot be used as a checkpoint; the message begins with its path."""
 
 
 class Checkpoint:
@@ -42,36 +48,52 @@ class Checkpoint:
 
         Raises
         ------
-        ValueError
-            The file is no checkpoint, or one of another problem. It is left as it is.
+        CheckpointError
+            The file is no checkpoint, or one of another problem; it is left as it is. Or there is
+            no place for one.
         """
         if not os.path.exists(self.path):
+            folder = os.path.dirname(os.path.abspath(self.path))
+            if not os.access(folder, os.W_OK):
+                raise CheckpointError(f"{self.path}: no file can be written into {folder}")
             return None
         try:
             with safe_open(self.path, framework="numpy") as file:
                 description = json.loads((file.metadata() or {}).get(_NAME, "null"))
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (SafetensorError, ValueError) as error:
-            raise ValueError(f"{self.path}: not a checkpoint, or a damaged one") from error
+        except (SafetensorError, ValueError, OSError) as error:
+            raise CheckpointError(f"{self.path}: not a checkpoint, or a damaged one") from error
         if description != self.fingerprint:
-            raise ValueError(
+            raise CheckpointError(
                 f"{self.path}: a checkpoint of another problem (other rows, labels, weights, C, "
                 "loss or intercept); remove it, or name another file"
             )
         if {name: array.shape for name, array in arrays.items()} != self.shapes:
-            raise ValueError(f"{self.path}: a damaged checkpoint")
+            raise CheckpointError(f"{self.path}: a damaged checkpoint")
         return State(arrays["coef"], float(arrays["offset"][0]), arrays["dual"])
 
     def save(self, state: State) -> None:
-        """Replace what was saved by `state`."""
+        """Replace what was saved by `state`; where that fails, warn, and keep what was saved.
+
+        A disk that is full is no reason to lose the run as well.
+        """
         assert isinstance(state.dual, np.ndarray)
         arrays = {"coef": state.coef, "offset": np.array([state.offset]), "dual": state.dual}
-        with atomic_write(self.path) as file:
-            file.write(serialize(arrays, metadata={_NAME: json.dumps(self.fingerprint)}))
+        try:
+            with atomic_write(self.path) as file:
+                file.write(serialize(arrays, metadata={_NAME: json.dumps(self.fingerprint)}))
+        except OSError as error:
+            warnings.warn(
+                f"{self.path}: {error.strerror or error}: training goes on, and this checkpoint "
+                "was not written",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def remove(self) -> None:
         """Forget it: there is nothing left to go on with."""
-        os.unlink(self.path)
+        with contextlib.suppress(OSError):  # never written, or gone with its disk
+            os.unlink(self.path)
 
 
 def _fingerprint(problem):
