@@ -58,15 +58,16 @@ def climb(
 ) -> int | None:
     """The first rung of a ladder that is good enough, in few attempts.
 
-    Climbs by `stride` rungs until one holds, to the last one at once where `is_stuck()`, then
+    Climbs by `stride` rungs until one holds, by twice as many each time that it `is_stuck()`, then
     halves the interval back down to the last one that did not. `attempt(rung)` answers whether
     the rung holds, None when time is up.
     """
-    below, rung = -1, 0
+    below, rung, next_stride = -1, 0, stride
     while (holds := attempt(rung)) is False:
         if rung == n_rungs - 1:
             return None
-        below, rung = rung, n_rungs - 1 if is_stuck() else min(rung + stride, n_rungs - 1)
+        next_stride = 2 * next_stride if is_stuck() else stride
+        below, rung = rung, min(rung + next_stride, n_rungs - 1)
     if holds is None:
         return None
     while rung - below > 1:
@@ -110,7 +111,7 @@ def time_to_target(
         Then the peer may have come to its own end, which the last rung will tell; or it has not
         got going yet, as with a tolerance that its first steps meet.
         """
-        return len(set(objective_at.values())) < len(objective_at)
+        return len(objective_at) > 1 and len(set([*objective_at.values()][-2:])) == 1
 
     rung = climb(len(settings), attempt, is_stuck)
     while rung is not None:

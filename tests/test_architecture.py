@@ -52,6 +52,7 @@ ALLOWED = {
         "report",
         "threads",
         "atomic",
+        "words",
     },
     "model_io": {"arrays", "estimators", "certificate", "atomic"},
     "dask": {

@@ -10,11 +10,21 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from blocks import Blocks
+from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin import LinearRanker, LinearSVC, OrdinalSVC, certify, load_model, open_rows
+from widemargin import (
+    LinearRanker,
+    LinearSVC,
+    LinearSVCCV,
+    OrdinalSVC,
+    certify,
+    load_model,
+    open_rows,
+)
 from widemargin.data.convert import convert
+from widemargin.data.disk import DiskRows
 from widemargin.data.shards import ShardWriter
 from widemargin.estimators.validation import check_bytes
 
@@ -32,7 +42,7 @@ def test_the_model_is_that_of_the_same_rows_in_memory(solver, classes):
     X, y = data(classes=classes)
     rows = Blocks(X, 100)
     model = LinearSVC(loss="hinge", solver=solver, random_state=0).fit(rows, y)
-    assert model.solver_ == ("stream" if solver == "auto" else solver)
+    assert model.solver_ == ("ocas" if solver == "auto" else solver)
     assert model.status_ == "converged"
     in_memory = LinearSVC(loss="hinge", tol=1e-6, random_state=0).fit(X, y)
     best = in_memory.certificate_
@@ -46,6 +56,51 @@ def test_the_model_is_that_of_the_same_rows_in_memory(solver, classes):
     for where in (rows, X):
         again = certify(model, where, y)
         assert again.dual == pytest.approx(model.certificate_.dual, rel=1e-6)
+
+
+def stored(folder, X, y):
+    with ShardWriter(folder) as writer:
+        writer.add(X, y)
+    return open_rows(folder)
+
+
+@pytest.mark.parametrize(
+    ("model", "rows_too"),
+    [
+        (LinearSVC(random_state=0), True),
+        (LinearSVC(random_state=0, probability=True), True),
+        (LinearSVC(random_state=0, multi_class="crammer_singer"), True),
+        (LinearSVCCV(Cs=[0.1, 1], cv=3, random_state=0), True),
+        (LinearRanker(), False),
+        (OrdinalSVC(), False),
+    ],
+    ids=["svc", "probability", "together", "cv", "ranker", "ordinal"],
+)
+def test_rows_that_fit_are_read_into_memory(tmp_path, monkeypatch, model, rows_too):
+    """Once; and the model is that of the same rows, to the last bit."""
+    X, y = data(classes=3)
+    rows = stored(tmp_path / "rows", X, y)
+    passes, blocks = [], DiskRows.blocks
+    monkeypatch.setattr(DiskRows, "blocks", lambda self: passes.append(1) or blocks(self))
+    ours, theirs = clone(model).fit(rows, y), clone(model).fit(X, y)
+    assert len(passes) == 1
+    np.testing.assert_array_equal(ours.coef_, theirs.coef_)
+    assert ours.solver_ == theirs.solver_
+    if rows_too:
+        few = clone(model).set_params(memory_budget="64MB")
+        monkeypatch.setattr("widemargin.estimators.fitting._PER_ROW", 10**6)
+        assert few.fit(rows, y).solver_ == "ocas"
+        assert len(passes) > 5
+
+
+def test_solvers_that_were_asked_for_read_from_disk(tmp_path):
+    X, y = data()
+    rows = stored(tmp_path / "rows", X, y)
+    for solver in ("stream", "ocas", "newton"):
+        model = LinearSVC(solver=solver, random_state=0).fit(rows, y)
+        assert (model.solver_, model.history_[-1].disk_passes > 0) == (solver, solver == "stream")
+    model = LinearSVC(checkpoint=tmp_path / "run", random_state=0).fit(rows, y)
+    assert model.solver_ == "stream"
 
 
 def test_others_take_them_too():
@@ -194,8 +249,7 @@ def test_from_text_to_shards_to_a_model(tmp_path):
     convert(str(tmp_path / "rows.svm"), str(tmp_path / "shards"))
     rows = open_rows(tmp_path / "shards")
     assert rows.shape == X.shape
-    model = LinearSVC(memory_budget="64MB", random_state=0).fit(rows, rows.labels)
-    assert model.solver_ == "stream"
+    model = LinearSVC(solver="stream", random_state=0).fit(rows, rows.labels)
     in_memory = LinearSVC(tol=1e-6).fit(X, y)
     assert model.certificate_.primal <= in_memory.certificate_.primal * (1 + 1.1e-3)
     np.testing.assert_allclose(

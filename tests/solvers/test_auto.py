@@ -7,7 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from blocks import Blocks
+from sklearn.datasets import load_wine
+from sklearn.preprocessing import scale
 
+from widemargin import LinearSVC
 from widemargin.data import as_rows
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
@@ -52,6 +56,26 @@ def test_facts_count_the_rows_that_count(risk):
 def test_rows_of_zeros_have_a_solver():
     rows = as_rows(np.zeros((4, 3)))
     assert auto.choose(rows, Hinge(np.array([1, -1, 1, -1]), np.ones(4))) in choice.SOLVERS
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+def test_all_classes_together_on_features_as_they_come(C):
+    """Unscaled, one long feature couples all rows: planes solve what visits do not come near."""
+    X, y = load_wine(return_X_y=True)
+    model = LinearSVC(C=C, multi_class="crammer_singer", random_state=0).fit(X, y)
+    assert (model.solver_, model.status_) == ("ocas", "converged")
+    scaled = scale(X) / np.sqrt(13)
+    model = LinearSVC(C=C, multi_class="crammer_singer", random_state=0).fit(scaled, y)
+    assert (model.solver_, model.status_) == ("acf", "converged")
+
+
+def test_few_features_on_disk():
+    X = sp.random(200, 301, density=0.1, format="csr", random_state=0, dtype=np.float32)
+    risk = Hinge(np.resize([1, -1], 200), np.ones(200))
+    assert auto.choose(Blocks(X, 50), risk) == "stream"
+    few = Blocks(X[:, :300], 50)
+    assert auto.choose(few, risk) == "ocas"
+    assert auto.choose(few, risk, checkpoints=True) == "stream"
 
 
 class OnlyProducts:

@@ -17,9 +17,10 @@ from widemargin.curves import iteration_unit
 from widemargin.estimators.checkpoint import CheckpointError
 from widemargin.estimators.validation import check_bytes
 from widemargin.report.proof import why_it_stopped
-from widemargin.solvers.auto import OUT_OF_CORE
 from widemargin.words import count, listed, shape_in_words
 
+# What reads rows from disk, pass after pass, and nothing else.
+_ON_DISK = (SolverName.stream, SolverName.bm, SolverName.sbm)
 # The largest whole number up to which floating point knows them all.
 _LARGEST_LABEL = 2**53
 # A coefficient, and the best one so far.
@@ -38,7 +39,7 @@ def check_disk_options(
                 raise BadInput(str(error)) from error
             return
     words = given_options(context, ("memory_budget", "checkpoint"))
-    if solver.value in OUT_OF_CORE:
+    if solver in _ON_DISK:
         words += ["--solver", solver.value]
     if words:
         raise BadInput(

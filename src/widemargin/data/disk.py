@@ -22,6 +22,7 @@ from widemargin.data.blocks import (
 from widemargin.data.files import SMALL_COLUMNS, RowFile, stated_features
 from widemargin.data.formats import MANIFEST, Manifest, ShardError, files_in, read_manifest
 from widemargin.data.labels import whole_labels
+from widemargin.data.memory import CsrRows, csr_in_place
 from widemargin.kernels import rows as kernels
 
 _ROW_COLUMNS = ("indices", "values")
@@ -258,6 +259,19 @@ class DiskRows:
 
     def take(self, index) -> NoReturn:
         raise TypeError("rows on disk are read in their order; single ones cannot be picked")
+
+    def in_memory(self) -> CsrRows:
+        """Return the same rows in memory, which take `nbytes` there; by one pass."""
+        values = np.empty(self.n_entries, dtype=np.float32)
+        indices = np.empty(self.n_entries, dtype=np.int32)
+        indptr = np.zeros(self.n_rows + 1, dtype=np.int64)
+        end = 0
+        for block in ahead(self.blocks()):
+            some_values, some_indices, ends = block.arrays
+            begin, end = end, end + some_values.size
+            values[begin:end], indices[begin:end] = some_values, some_indices
+            indptr[block.begin + 1 : block.end + 1] = begin + ends[1:].astype(np.int64)
+        return CsrRows(csr_in_place(values[:end], indices[:end], indptr, self.n_features))
 
     def resized(self, n_features: int) -> "DiskRows":
         """Return the same rows with other features.

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
-from widemargin.data.memory import CsrRows
+from widemargin.data.memory import CsrRows, csr_in_place
 from widemargin.kernels import expand as kernels
 
 MAX_FEATURES = 2**31 - 1  # indices are int32
@@ -288,7 +288,7 @@ def _canonical(matrix: sparse.spmatrix) -> sparse.csr_matrix:
         bad = int(np.argmin(np.isfinite(values)))
         row = int(np.searchsorted(rows.indptr, bad, side="right")) - 1
         raise ValueError(f"row {row} of the batch has a value that is no finite float32")
-    X = _csr(rows.indptr, rows.indices[: rows.indptr[-1]], values, rows.shape[1])
+    X = csr_in_place(values, rows.indices[: rows.indptr[-1]], rows.indptr, rows.shape[1])
     if not np.all(values):
         X = X.copy()
         X.eliminate_zeros()
@@ -366,7 +366,7 @@ def _filled(
         fill(low, high, indices, values, row_ends)
     for array in (indices, values):
         array.resize(row_ends[-1], refcheck=False)  # the rest is given back; none is copied
-    return _csr(row_ends, indices, values, n_features)
+    return csr_in_place(values, indices, row_ends, n_features)
 
 
 def _ranges(most_entries: np.ndarray) -> Iterator[tuple[int, int]]:
@@ -378,15 +378,3 @@ def _ranges(most_entries: np.ndarray) -> Iterator[tuple[int, int]]:
         high = max(low + 1, int(np.searchsorted(entries_up_to, limit, side="right")) - 1)
         yield low, high
         low = high
-
-
-def _csr(
-    row_ends: np.ndarray, indices: np.ndarray, values: np.ndarray, n_features: int
-) -> sparse.csr_matrix:
-    X = sparse.csr_matrix((row_ends.size - 1, n_features), dtype=np.float32)
-    # Set one by one: the constructor would widen the indices along with the row ends.
-    X.indptr = row_ends.astype(np.int32 if indices.size <= MAX_FEATURES else np.int64, copy=False)
-    X.indices = indices.astype(np.int32, copy=False)
-    X.data = values
-    X.has_canonical_format = True  # indices increase: spares SciPy the check
-    return X

@@ -3,6 +3,7 @@
 from functools import cached_property
 
 import numpy as np
+import scipy.sparse
 from scipy.linalg.blas import dsyrk
 
 from widemargin import threads
@@ -236,6 +237,26 @@ class CsrRows(RowsInMemory):
             second -= cross + cross.T
             first -= 0.5 * weight.sum() * center
         return second, first
+
+
+def csr_in_place(values, indices, indptr, n_features: int) -> scipy.sparse.csr_matrix:
+    """Return a CSR matrix of arrays whose indices increase along rows, without copies of them.
+
+    Parameters
+    ----------
+    values, indices : ndarray of shape (m,)
+    indptr : ndarray of shape (n + 1,)
+    n_features : int
+        At most 2^31 - 1.
+    """
+    X = scipy.sparse.csr_matrix((indptr.size - 1, n_features), dtype=values.dtype)
+    # Set one by one: the constructor would widen the indices along with the row pointers.
+    fits = values.size <= np.iinfo(np.int32).max
+    X.indptr = indptr.astype(np.int32 if fits else np.int64, copy=False)
+    X.indices = indices.astype(np.int32, copy=False)
+    X.data = values
+    X.has_canonical_format = True  # indices increase: spares SciPy the check
+    return X
 
 
 def _unsigned(integers):

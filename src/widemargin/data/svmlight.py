@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy import sparse
 
+from widemargin.data.memory import csr_in_place
 from widemargin.kernels import svmlight as grammar
 
 _CHUNK_BYTES = 4 << 20
@@ -237,7 +238,7 @@ class _Parser:
         self.largest_index = max(self.largest_index, parsed.largest_index)
         self.qid_state = parsed.qid_state
         n_features = self.largest_index if self.n_features is None else self.n_features
-        X = _csr(scanned.values, scanned.indices, scanned.indptr, n_features)
+        X = csr_in_place(scanned.values, scanned.indices, scanned.indptr, n_features)
         return SvmlightData(X, scanned.labels, scanned.qids)
 
     def check_that_there_were_rows(self) -> None:
@@ -297,20 +298,8 @@ def _joined_pieces(pieces: list[SvmlightData]) -> SvmlightData:
     labels = [piece.y for piece in pieces]
     qids = [piece.qid for piece in pieces if piece.qid is not None]
     pieces.clear()  # from here on the lists alone hold the arrays
-    X = _csr(_joined(values), _joined(indices), _joined(row_ends), n_features)
+    X = csr_in_place(_joined(values), _joined(indices), _joined(row_ends), n_features)
     return SvmlightData(X, _joined(labels), _joined(qids) if qids else None)
-
-
-def _csr(values, indices, indptr, n_features) -> sparse.csr_matrix:
-    """Return a CSR matrix of arrays whose indices increase along rows, without copies of them."""
-    X = sparse.csr_matrix((len(indptr) - 1, n_features), dtype=values.dtype)
-    # Set one by one: the constructor would widen the indices along with the row pointers.
-    fits = len(values) <= np.iinfo(np.int32).max
-    X.indptr = indptr.astype(np.int32 if fits else np.int64)
-    X.indices = indices
-    X.data = values
-    X.has_canonical_format = True  # indices increase: spares SciPy the check
-    return X
 
 
 def _joined(pieces: list[np.ndarray]) -> np.ndarray:

@@ -7,12 +7,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import StratifiedKFold
 
-from widemargin.estimators.folds import fold_weights
+from widemargin.estimators.folds import CALIBRATION_FOLDS, fold_weights
 from widemargin.estimators.path import CostPath
 from widemargin.words import label_in_words
-
-# Folds whose held-out scores are calibrated on; fewer where a class has fewer rows.
-_FOLDS = 5
 
 
 class _Scores(ClassifierMixin, BaseEstimator):
@@ -126,7 +123,7 @@ def _split(counted, codes, classes):
             "probability=True holds rows out to calibrate scores on, and class "
             f"{label} has only one row"
         )
-    splitter = StratifiedKFold(min(_FOLDS, int(rarest)))
+    splitter = StratifiedKFold(min(CALIBRATION_FOLDS, int(rarest)))
     return [
         (counted[train], counted[held_out])
         for train, held_out in splitter.split(counted, codes[counted])

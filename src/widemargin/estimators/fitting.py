@@ -22,12 +22,35 @@ from widemargin.problem import State
 from widemargin.progress import ProgressLine
 from widemargin.solvers import auto
 
+# Bytes that solvers hold in memory besides the rows, at most: per row and per feature, and for
+# each problem that they solve at once.
+_PER_ROW, _PER_ROW_AND_PROBLEM = 200, 32
+_PER_FEATURE, _PER_FEATURE_AND_PROBLEM = 128, 32
+_MOST_FEATURES = 2**31 - 1  # whose numbers SciPy's matrices have room for
+
 
 def like(kind: type, estimator):
     """Return an unfitted estimator of a kind, with the parameters that it shares with another."""
     given = estimator.get_params(deep=False)
     shared = kind().get_params(deep=False).keys() & given.keys()
     return kind(**{name: given[name] for name in shared})
+
+
+def brought_near(rows, estimator, n_problems: int = 1) -> Rows:
+    """Return rows on disk in memory, where the estimator's budget has room for all of them.
+
+    Reading them once is far quicker than in each pass. Those who name a solver, or want
+    checkpoints, which rows in memory have none of, get what they asked for.
+    """
+    checkpoint = getattr(estimator, "checkpoint", None)
+    if not hasattr(rows, "in_memory") or estimator.solver != "auto" or checkpoint is not None:
+        return rows
+    budget = check_bytes("memory_budget", getattr(estimator, "memory_budget", None))
+    per_row = _PER_ROW + _PER_ROW_AND_PROBLEM * n_problems
+    per_feature = _PER_FEATURE + _PER_FEATURE_AND_PROBLEM * n_problems
+    needed = rows.nbytes + per_row * rows.n_rows + per_feature * rows.n_features
+    fits = needed <= (budget or auto.DEFAULT_BUDGET) and rows.n_features <= _MOST_FEATURES
+    return rows.in_memory() if fits else rows
 
 
 def share_threads(n_jobs: int, n_problems: int, rows: Rows, solver: str) -> tuple[int, int]:

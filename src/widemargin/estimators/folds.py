@@ -4,6 +4,9 @@ import numpy as np
 
 from widemargin.words import label_in_words
 
+#: folds whose held-out scores are calibrated on; fewer where a class has fewer rows
+CALIBRATION_FOLDS = 5
+
 
 def check_folds(folds, y, weights):
     """Return the folds as [(train, held_out)], row numbers without those of weight zero.

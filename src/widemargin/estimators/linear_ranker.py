@@ -8,6 +8,7 @@ from sklearn.callback import with_callbacks
 from widemargin.arrays import beside, on_host
 from widemargin.data.devices import is_on_gpu, placed
 from widemargin.data.rows import home
+from widemargin.estimators.fitting import brought_near
 from widemargin.estimators.ranking import NORMALIZATIONS, OrderingModel, OrderingProblem
 from widemargin.estimators.validation import (
     check_choice,
@@ -146,7 +147,7 @@ class LinearRanker(OrderingModel):
         check_choice("normalization", self.normalization, NORMALIZATIONS)
         came_on_gpu = is_on_gpu(X)
         X = check_matrix(self, X, reset=True)
-        rows = placed(X, self.device)
+        rows = brought_near(placed(X, self.device), self)
         problem = self._problem(rows, y, qid, sample_weight)
         if problem.left_out.size:
             _say_what_is_left_out(problem.left_out, np.unique(qid))

@@ -11,7 +11,8 @@ from widemargin.arrays import beside, on_host
 from widemargin.data import is_rows
 from widemargin.data.devices import DEVICES, is_on_gpu, placed
 from widemargin.data.rows import home
-from widemargin.estimators.fitting import Fit
+from widemargin.estimators.fitting import Fit, brought_near
+from widemargin.estimators.folds import CALIBRATION_FOLDS
 from widemargin.estimators.problems import LOSSES, MULTI_CLASS, make_problems
 from widemargin.estimators.reporting import Reporting
 from widemargin.estimators.validation import (
@@ -87,8 +88,9 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         "cuda" trains on a GPU by CuPy, with "newton" and cutting planes; rows that do not fit
         are streamed through it. "auto" does so if there is a GPU, and room on it.
     memory_budget : int, str or None, default=None
-        For rows on disk and "stream", "bm", "sbm": bytes, or "512MB", "4GiB", that training may
-        use besides the interpreter. None means 1 GiB.
+        For rows on disk: bytes, or "512MB", "4GiB", that training may use besides the interpreter.
+        None means 1 GiB. Rows that fit are read into memory, if `solver` is "auto"; else "stream",
+        "bm" and "sbm" keep as many there as they can.
     checkpoint : path-like or None, default=None
         For rows on disk: where to keep the state of a run, written every 20 seconds. A run that
         was killed goes on from there when it is started again; one that ends well removes it.
@@ -100,7 +102,8 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         Threads; classes are trained side by side, and cutting planes split the rows among
         threads that are left. None means 1, -1 all processors.
     random_state : int, RandomState instance or None, default=None
-        Of the order in which rows are visited.
+        Of the order in which rows are visited. The same seed and data give the same bits, but
+        with "stream", whose visits depend on when rows arrive.
     verbose : int, default=0
         1 shows the gap as it closes, on stderr.
 
@@ -212,6 +215,7 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         check_same_length(X, y)
         rows = placed(X, self.device)
         classes, codes = classes_of(y, home(rows))
+        rows = brought_near(rows, self, len(classes) * (1 + CALIBRATION_FOLDS * self.probability))
         weights = check_weights(sample_weight, X)
         problems = make_problems(self, rows, classes, codes, weights)
         starts = _warm_starts(previous, classes, problems)
@@ -241,7 +245,14 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
 
     def _solver(self, problems):
         if self.solver == "auto":
-            return auto.choose(problems.rows, problems[0].risk)
+            budget = check_bytes("memory_budget", self.memory_budget)
+            if budget is not None and hasattr(problems.rows, "blocks"):
+                # Imported when needed: most rows are in memory.
+                from widemargin.solvers.out_of_core import room_for_rows
+
+                room_for_rows(problems[0], budget)  # raises where there is none
+            keeps_checkpoints = self.checkpoint is not None
+            return auto.choose(problems.rows, problems[0].risk, checkpoints=keeps_checkpoints)
         auto.check(self.solver, problems.rows, problems[0].risk)
         return self.solver
 

@@ -18,7 +18,7 @@ from widemargin.data import is_rows
 from widemargin.data.devices import is_on_gpu, placed
 from widemargin.data.rows import home
 from widemargin.estimators.calibration import fit_sigmoids
-from widemargin.estimators.fitting import Account, like
+from widemargin.estimators.fitting import Account, brought_near, like
 from widemargin.estimators.folds import check_folds, fold_weights
 from widemargin.estimators.linear_svc import LinearSVC, wants_probability
 from widemargin.estimators.path import CostPath, pick
@@ -180,7 +180,8 @@ class LinearSVCCV(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimato
         folds = check_folds(splitter.split(in_place_of_X, y, groups), y, weights)
         model.n_features_in_ = self.n_features_in_
         data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
-        rows = placed(X, self.device)
+        n_problems = len(folds) * np.unique(y).size
+        rows = brought_near(placed(X, self.device), self, n_problems)
         search = _Search(self, model, rows, y, weights, folds, scorer, costs, data)
         best = search.run()
         if came_on_gpu:

@@ -7,6 +7,7 @@ from sklearn.callback import with_callbacks
 from widemargin.arrays import beside, on_host
 from widemargin.data.devices import is_on_gpu, placed
 from widemargin.data.rows import home
+from widemargin.estimators.fitting import brought_near
 from widemargin.estimators.ranking import OrderingModel, OrderingProblem
 from widemargin.estimators.thresholds import best_thresholds
 from widemargin.estimators.validation import (
@@ -116,7 +117,7 @@ class OrdinalSVC(ClassifierMixin, OrderingModel):
         y = check_ordered_labels(y)
         check_same_length(X, y)
         self.classes_ = np.unique(y)
-        rows = placed(X, self.device)
+        rows = brought_near(placed(X, self.device), self)
         problem = self._problem(rows, y, None, sample_weight)
         data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
         self._fit_order(problem, data).record()

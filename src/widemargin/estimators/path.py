@@ -27,7 +27,7 @@ from widemargin.data import Rows
 from widemargin.data.devices import placed
 from widemargin.data.rows import coef_home, home
 from widemargin.data.subset import Subset
-from widemargin.estimators.fitting import Account, share_threads
+from widemargin.estimators.fitting import Account, brought_near, share_threads
 from widemargin.estimators.problems import make_problems
 from widemargin.estimators.starts import Trail, carried
 from widemargin.estimators.validation import (
@@ -125,7 +125,7 @@ def svm_path(X, y, *, Cs=20, sample_weight=None, **parameters) -> SVMPath:
     check_same_length(X, y)
     classes, codes = classes_of(y)
     weights = check_weights(sample_weight, X)
-    rows = placed(X, model.device)
+    rows = brought_near(placed(X, model.device), model, len(classes))
     order = np.argsort(Cs, kind="stable")
     path = CostPath(model, rows, classes, codes, [weights], n_costs=Cs.size, ahead=Cs[order])
     found = {}

@@ -63,11 +63,16 @@ class Facts:
 
 def facts(rows: Rows, risk: MarginRisk, warm: bool = False) -> Facts:
     """Return what there is to know of a problem before it is solved."""
-    norms = rows.squared_norms()
-    counted = (risk.cost > 0.0) & (norms > 0.0)
-    n = int(np.count_nonzero(counted))
-    stretch = float(risk.cost[counted].mean() / np.mean(1.0 / norms[counted])) if n else 0.0
+    n, stretch = _stretch(rows, risk.cost)
     return Facts(n, rows.n_features, risk.squared, stretch, warm)
+
+
+def _stretch(rows, cost):
+    """Return how many rows count, and what `Facts` calls their stretch."""
+    norms = rows.squared_norms()
+    counted = (cost > 0.0) & (norms > 0.0)
+    n = int(np.count_nonzero(counted))
+    return n, float(cost[counted].mean() / np.mean(1.0 / norms[counted])) if n else 0.0
 
 
 def pick(facts: Facts) -> str:
@@ -91,19 +96,34 @@ def pick(facts: Facts) -> str:
     return "acf" if pays or facts.n_features <= _FEW_FEATURES else "dcd"
 
 
-def choose(rows, risk: MarginRisk | CrammerSinger, warm: bool = False) -> str:
+def pick_together(n_rows: int, stretch: float, n_coefficients: int) -> str:
+    """Return the solver for all classes in one problem, over rows in memory."""
+    tall = n_rows >= _ROWS_PER_FEATURE * n_coefficients
+    planes_pay = n_coefficients if tall else n_coefficients**2
+    return "ocas" if stretch > planes_pay else "acf"
+
+
+def choose(
+    rows, risk: MarginRisk | CrammerSinger, warm: bool = False, checkpoints: bool = False
+) -> str:
     """Return the name of the solver for these rows and this risk.
 
-    `warm` says that training begins at the solution of a problem nearby.
+    `warm` says that training begins at the solution of a problem nearby, `checkpoints` that its
+    progress is to be kept in a file.
     """
     on_disk, on_gpu = hasattr(rows, "blocks"), home(rows) is not None
     if isinstance(risk, CrammerSinger):
-        return "ocas" if on_disk or on_gpu else "acf"
+        if on_disk or on_gpu or not hasattr(rows, "arrays"):
+            return "ocas"
+        n_rows, stretch = _stretch(rows, risk.cost)
+        return pick_together(n_rows, stretch, rows.n_features * risk.outputs[0])
     if on_gpu:
         # With more features Newton's method would need conjugate gradients, of many steps.
         return "newton" if rows.n_features <= _SOME_FEATURES or risk.squared else "ocas"
     if on_disk:
-        return "stream"
+        # Few features make few planes enough, and rows pull on one another all the more.
+        few = rows.n_features <= _FEW_FEATURES and not checkpoints
+        return "ocas" if few else "stream"
     if not hasattr(rows, "arrays"):  # neither here nor there: all that is known are products
         return "newton" if risk.squared else "ocas"
     n_counted = int(np.count_nonzero(risk.cost))
