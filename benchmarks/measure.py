@@ -250,11 +250,14 @@ def climb_all(
 ) -> str:
     """Climb one ladder after the other in equal shares of the time; how it ended, in all.
 
-    Once a ladder has met the target, fits of the others need not take much longer.
+    What one leaves over goes to the others; what it takes too much, in a fit that lasts longer
+    than was to be expected, is not taken from them. Once a ladder has met the target, fits of the
+    others need not take much longer.
     """
     outcomes, spent, longest = [], 0.0, limits.fit
     for place, settings in enumerate(ladders):
-        budget = Budget(longest, (limits.peer - spent) / (len(ladders) - place))
+        share = (limits.peer - spent) / (len(ladders) - place)
+        budget = Budget(longest, max(share, limits.peer / len(ladders)))
         good = []
 
         def watched_fit(setting: dict, good=good) -> tuple[float, float]:

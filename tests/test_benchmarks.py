@@ -172,6 +172,14 @@ def test_all_ladders_are_climbed_in_equal_shares():
     assert sum(spent) <= 30
 
 
+def test_a_fit_that_lasts_too_long_takes_nothing_from_other_ladders():
+    def timed_fit(setting):
+        return (500.0, 9.0) if setting["ladder"] == 0 else (0.5, 1.0)
+
+    ladders = [[{"ladder": place, "rung": rung} for rung in range(9)] for place in range(2)]
+    assert measure.climb_all(timed_fit, ladders, is_good, LIMITS) == "reached"
+
+
 def test_the_best_ladder_counts_and_others_need_not_outlast_it():
     longest = 0.0
 

@@ -16,6 +16,13 @@ class Intercept(Enum):
     FREE = "free"  # unpenalised, as in SVC(kernel="linear")
     PENALIZED = "penalized"  # b^2 / 2 is added to the objective, as in LIBLINEAR
 
+    @classmethod
+    def of(cls, model) -> "Intercept":
+        """Return what an estimator's `fit_intercept` and `penalized_intercept` ask for."""
+        if not model.fit_intercept:
+            return cls.NONE
+        return cls.PENALIZED if model.penalized_intercept else cls.FREE
+
 
 @dataclass(frozen=True)
 class Problem:

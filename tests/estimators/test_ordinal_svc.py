@@ -104,3 +104,10 @@ def test_bad_parameters_and_unknown_labels_are_named():
     model = OrdinalSVC().fit(X, y)
     with pytest.raises(ValueError, match=r"row 0 has label .*99"):
         certify(model, X, np.full(442, 99))
+
+
+def test_groups_are_for_rankings():
+    X, y = load_diabetes(return_X_y=True)
+    model = OrdinalSVC().fit(X, np.digitize(y, [100.0, 200.0]))
+    with pytest.raises(ValueError, match="qid is for LinearRanker; OrdinalSVC knows no groups"):
+        certify(model, X, np.digitize(y, [100.0, 200.0]), qid=np.arange(y.size))

@@ -56,9 +56,7 @@ class ClassProblems(Problems):
         self.loss = model.loss
         if model.multi_class == "crammer_singer":
             self.loss = "crammer_singer" if self.together else "hinge"
-        if model.fit_intercept:
-            penalized = model.penalized_intercept
-            self.intercept = Intercept.PENALIZED if penalized else Intercept.FREE
+        self.intercept = Intercept.of(model)
 
     def __len__(self):
         return 1 if self.together or len(self.classes) == 2 else len(self.classes)

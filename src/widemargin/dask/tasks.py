@@ -16,19 +16,16 @@ from typing import NamedTuple
 import numpy as np
 
 from widemargin.data import Rows
+from widemargin.estimators.problems import LOSSES
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import (
     CrammerSinger,
-    Hinge,
     LineSums,
     PairwiseHinge,
     RowRisk,
-    SquaredHinge,
 )
 from widemargin.solvers.line_search import Penalty, best_of
 from widemargin.solvers.oracle import PLANE_AT
-
-_LOSSES = {"hinge": Hinge, "squared_hinge": SquaredHinge}
 
 
 @dataclass(frozen=True)
@@ -110,7 +107,7 @@ class Recipe:
         if self.loss == "crammer_singer":
             return CrammerSinger(codes, cost, len(self.classes))
         y = np.where(codes == self.positive, np.int8(1), np.int8(-1))
-        return _LOSSES[self.loss](y, cost)
+        return LOSSES[self.loss](y, cost)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import copy
 import os
 from collections.abc import Generator, Iterator
 from functools import cached_property
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -25,10 +25,13 @@ from widemargin.data.labels import whole_labels
 from widemargin.data.memory import CsrRows, csr_in_place
 from widemargin.kernels import rows as kernels
 
+if TYPE_CHECKING:
+    from widemargin.data.expand import FeatureMap
+
 _ROW_COLUMNS = ("indices", "values")
 
 
-def open_rows(source, features=None) -> "DiskRows":
+def open_rows(source, features: "FeatureMap | None" = None) -> "DiskRows":
     """Return the rows of files, to be read anew in each pass over them.
 
     Memory holds a few megabytes of rows, and the labels. Files must not change while they are
@@ -167,29 +170,17 @@ class DiskRows:
                 columns.add(batch, file.path)
         return columns.joined(self.n_rows)
 
-    def blocks(self, start: int = 0) -> Generator[Block, None, None]:
+    def blocks(self) -> Generator[Block, None, None]:
         """Yield all rows, in the order of the files, as `Block`s of about 4 MB at most.
 
         Decoding releases the interpreter's lock. A file is compared with its checksum, and its
         rows are checked, in the first pass that reads it to its end.
-
-        Parameters
-        ----------
-        start : int, default=0
-            Begin with this block.
         """
         begin = 0
-        for number, counts in enumerate(self._counts):
-            if start >= counts.blocks:
-                start -= counts.blocks
-                begin += counts.rows
-                continue
+        for number in range(len(self._files)):
             for arrays in self._blocks_of_file(number):
                 end = begin + arrays[2].size - 1
-                if start:
-                    start -= 1
-                else:
-                    yield Block(begin, end, arrays)
+                yield Block(begin, end, arrays)
                 begin = end
 
     def _blocks_of_file(self, number: int) -> Iterator[tuple]:

@@ -6,6 +6,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from widemargin.certificate import Certificate, certify_state
 from widemargin.data import as_rows
 from widemargin.data.devices import gpu_array, is_on_gpu
+from widemargin.estimators.linear_ranker import LinearRanker
 from widemargin.estimators.problems import make_problems
 from widemargin.estimators.ranking import OrderingModel
 from widemargin.estimators.validation import check_matrix, check_same_length, check_weights
@@ -49,6 +50,8 @@ def certify(model, X, y, sample_weight=None, qid=None) -> Certificate:
             row = int(np.argmin(known))
             label = y[row : row + 1].tolist()[0]
             raise ValueError(f"row {row} has label {label!r}, which the model does not know")
+    if qid is not None and not isinstance(model, LinearRanker):
+        raise ValueError(f"qid is for LinearRanker; {type(model).__name__} knows no groups")
     if isinstance(model, OrderingModel):
         problem = model._problem(as_rows(X), y, qid, sample_weight)
         return certify_state(problem[0], problem.state(model))

@@ -8,8 +8,7 @@ import math
 import time
 import warnings
 from collections import deque
-from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +19,6 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from widemargin import threads
 from widemargin.arrays import beside, on_host
 from widemargin.certificate import Certificate
 from widemargin.data import Rows
@@ -28,8 +26,9 @@ from widemargin.data.devices import placed
 from widemargin.data.rows import coef_home, home
 from widemargin.data.subset import Subset
 from widemargin.estimators.fitting import Account, brought_near, share_threads
+from widemargin.estimators.path_step import MadeWhenAsked, Step
 from widemargin.estimators.problems import make_problems
-from widemargin.estimators.starts import Trail, carried
+from widemargin.estimators.starts import Trail
 from widemargin.estimators.validation import (
     check_bytes,
     check_costs,
@@ -42,7 +41,6 @@ from widemargin.estimators.validation import (
 from widemargin.monitor import Interruption, Monitor
 from widemargin.problem import State
 from widemargin.progress import ProgressBar
-from widemargin.risk import Hinge
 from widemargin.solvers import auto
 
 # Problems for each thread, of which one waits: when they are fewer, some of the next cost begin.
@@ -203,7 +201,7 @@ class CostPath:
         # Of several costs all but the first have a solution nearby: for that one alone another
         # solver would have to be compiled.
         self.warm = n_costs > 1
-        self.begun: _Step | None = None  # at the cost that comes next
+        self.begun: Step | None = None  # at the cost that comes next
         self.pool: ThreadPoolExecutor | None = None
 
     def __enter__(self):
@@ -271,7 +269,7 @@ class CostPath:
         seeds = self.random.randint(np.iinfo(np.int32).max, size=n_problems)
         solvers = [auto.make(solver, sets[0][0].risk, int(seed), budget) for seed in seeds]
         keep = np.float32 if self.single else np.float64
-        return _Step(C, sets, solver, solvers, monitor, n_threads, lent, self.trails, keep)
+        return Step(C, sets, solver, solvers, monitor, n_threads, lent, self.trails, keep)
 
     def _choose(self, problem):
         if self.model.solver == "auto":
@@ -342,7 +340,7 @@ class CostPath:
             coef = np.mean([on_host(state.coef) for state in states], axis=0, dtype=np.float64)
             return State(coef, np.mean([state.offset for state in states], axis=0), np.empty(0))
 
-        return self.sets[0].attributes(_MadeWhenAsked(mean, len(self.states[0])))
+        return self.sets[0].attributes(MadeWhenAsked(mean, len(self.states[0])))
 
     def scores(self, which: int, index) -> np.ndarray:
         """Return scores by a classifier of the rows that `index` names, (m, 1) or (m, k)."""
@@ -361,118 +359,6 @@ class CostPath:
     def warn(self, stacklevel: int) -> None:
         """Warn of trainings that a limit ended before their tolerance."""
         warn_of_limits(self.model, self.cut_short, self.n_solved, stacklevel + 1)
-
-
-class _Step:
-    """All problems at one cost: how they are solved, and what has come of it.
-
-    Parameters
-    ----------
-    C : float
-    sets : list of ProblemSet
-    solver : str
-    solvers : list
-        One for each problem.
-    monitor : callable(problem=index) -> Monitor
-        When called, its time begins.
-    n_threads : int
-        How many problems are solved side by side.
-    lent : int
-        How many threads each of them gets.
-    trails : dict of Trail
-        Where problems are going, by their index; kept up to date.
-    keep : dtype
-        Of coefficients, once problems are solved.
-    """
-
-    def __init__(self, C, sets, solver, solvers, monitor, n_threads, lent, trails, keep):
-        self.C, self.sets, self.solver, self.solvers = C, sets, solver, solvers
-        self.make_monitor, self.n_threads, self.lent = monitor, n_threads, lent
-        self.trails, self.keep = trails, keep
-        self.together = auto.shares_passes(solver)
-        self.n_problems = sum(map(len, sets))
-        self.former: dict[int, State] = {}  # of problems that have not begun, at another cost
-        self.former_C = math.nan
-        self.states: list = [None] * self.n_problems
-        self.monitors: list = [None] * self.n_problems
-        self.futures: dict[int, Future] = {}
-        self.abandoned = False
-
-    def follow(self, states, C):
-        """Begin problems that have not begun where these states are, (index, State), of a cost."""
-        self.former.update((index, state) for index, state in states if index not in self.futures)
-        self.former_C = C
-
-    def problem(self, index):
-        """Return one of the problems: with all that there are at hand, labels take much memory."""
-        which, j = divmod(index, len(self.sets[0]))
-        return self.sets[which][j]
-
-    def start(self, index):
-        """Return where a problem begins."""
-        state = self.former.pop(index, None)
-        problem = self.problem(index)
-        if state is None:
-            return State.zero(problem)
-        state = State(state.coef.astype(np.float64, copy=False), state.offset, state.dual)
-        trail = self.trails.pop(index, None)
-        if trail is not None and self.former_C < self.C and not self.together:
-            return trail.followed(problem, state, self.former_C, self.C)
-        return carried(problem, state, self.C / self.former_C)
-
-    def solve(self, index):
-        """Solve one problem."""
-        self.monitors[index] = monitor = self.make_monitor(problem=index)
-        if self.abandoned:
-            return
-        former, problem = self.former.get(index), self.problem(index)
-        with threads.lent(self.lent):
-            state = self.solvers[index].solve(problem, self.start(index), monitor)
-        state.coef = state.coef.astype(self.keep, copy=False)
-        self.states[index] = state
-        if former is not None and self.former_C < self.C and isinstance(problem.risk, Hinge):
-            way = former.dual, self.former_C, state.dual, problem.risk.cost, self.C
-            self.trails[index] = Trail.of(*way)
-
-    def solve_together(self):
-        """Solve all of them, with passes in common."""
-        self.monitors = [self.make_monitor(problem=index) for index in range(self.n_problems)]
-        with threads.lent(self.lent):
-            self.states = self.solvers[0].solve_together(
-                _MadeWhenAsked(self.problem, self.n_problems),
-                _MadeWhenAsked(self.start, self.n_problems),
-                self.monitors,
-            )
-
-    def submit(self, pool, index):
-        """Have one problem solved when there is a thread for it, if it is not yet."""
-        if index not in self.futures:
-            self.futures[index] = pool.submit(self.solve, index)
-        return self.futures[index]
-
-    def abandon(self):
-        """Have those stop that are being solved, and others never begin."""
-        self.abandoned = True
-        for future in self.futures.values():
-            future.cancel()
-        for monitor in self.monitors:
-            if monitor is not None:
-                monitor.deadline = -math.inf
-
-
-class _MadeWhenAsked(Sequence):
-    """A list of which each element is made anew when asked for, so that few are held at once."""
-
-    def __init__(self, make, length):
-        self.make, self.length = make, length
-
-    def __len__(self):
-        return self.length
-
-    def __getitem__(self, which):
-        if isinstance(which, slice):
-            return [self.make(index) for index in range(*which.indices(self.length))]
-        return self.make(which)
 
 
 def warn_of_limits(model, cut_short, n_solved: int, stacklevel: int) -> None:

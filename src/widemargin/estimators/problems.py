@@ -46,10 +46,7 @@ class ProblemSet:
         self.rows, self.codes = rows, np.asarray(codes, like=home(rows))
         self.n_classes = len(classes)
         self.cost = _row_costs(model, rows, classes, codes, weights)
-        self.intercept = Intercept.NONE
-        if model.fit_intercept:
-            penalized = model.penalized_intercept
-            self.intercept = Intercept.PENALIZED if penalized else Intercept.FREE
+        self.intercept = Intercept.of(model)
         self._check_classes(classes)
 
     def __len__(self) -> int:

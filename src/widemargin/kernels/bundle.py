@@ -190,7 +190,7 @@ def ascend(H, c, N, z, nu, tolerance):
     """Move z (m,) to the maximum of c.z - 1/2 z'Hz with N'z = (1, 0, ..., 0), and z >= 0.
 
     Within `tolerance` in value. nu (q,) are the multipliers of the constraints, of the last
-    solution and then of this one. Returns how many pivots it took.
+    solution and then of this one.
     """
     m, q = N.shape
     M = _definite(H, N)
@@ -230,4 +230,3 @@ def ascend(H, c, N, z, nu, tolerance):
             shut[entered] = False
         else:
             break
-    return pivots

@@ -13,8 +13,8 @@ import numpy as np
 from widemargin.kernels import bundle
 
 
-def ascend(H, c, E, z, nu, tolerance: float) -> int:
-    """Move z (m,) to the maximum, within `tolerance` in value; return how many pivots it took.
+def ascend(H, c, E, z, nu, tolerance: float) -> None:
+    """Move z (m,) to the maximum, within `tolerance` in value.
 
     nu (1 + q,) receives the multipliers: the height of the planes at the solution, then minus
     the free intercept there; it should come in as the last solution's.
@@ -25,7 +25,6 @@ def ascend(H, c, E, z, nu, tolerance: float) -> int:
     if q:
         N[:, 1:] = E / unit  # all columns of about the same size
         nu[1:] *= unit
-    pivots = bundle.ascend(np.ascontiguousarray(H), c, N, z, nu, tolerance)
+    bundle.ascend(np.ascontiguousarray(H), c, N, z, nu, tolerance)
     if q:
         nu[1:] /= unit
-    return pivots

@@ -1,0 +1,125 @@
+"""All problems of one cost: where each begins, and how they are solved."""
+
+import math
+from collections.abc import Sequence
+from concurrent.futures import Future
+
+import numpy as np
+
+from widemargin import threads
+from widemargin.estimators.starts import Trail, carried
+from widemargin.problem import State
+from widemargin.risk import Hinge
+from widemargin.solvers import auto
+
+
+class Step:
+    """All problems at one cost: how they are solved, and what has come of it.
+
+    Parameters
+    ----------
+    C : float
+    sets : list of ProblemSet
+    solver : str
+    solvers : list
+        One for each problem.
+    monitor : callable(problem=index) -> Monitor
+        When called, its time begins.
+    n_threads : int
+        How many problems are solved side by side.
+    lent : int
+        How many threads each of them gets.
+    trails : dict of Trail
+        Where problems are going, by their index; kept up to date.
+    keep : dtype
+        Of coefficients, once problems are solved.
+    """
+
+    def __init__(self, C, sets, solver, solvers, monitor, n_threads, lent, trails, keep):
+        self.C, self.sets, self.solver, self.solvers = C, sets, solver, solvers
+        self.make_monitor, self.n_threads, self.lent = monitor, n_threads, lent
+        self.trails, self.keep = trails, keep
+        self.together = auto.shares_passes(solver)
+        self.n_problems = sum(map(len, sets))
+        self.former: dict[int, State] = {}  # of problems that have not begun, at another cost
+        self.former_C = math.nan
+        self.states: list = [None] * self.n_problems
+        self.monitors: list = [None] * self.n_problems
+        self.futures: dict[int, Future] = {}
+        self.abandoned = False
+
+    def follow(self, states, C):
+        """Begin problems that have not begun where these states are, (index, State), of a cost."""
+        self.former.update((index, state) for index, state in states if index not in self.futures)
+        self.former_C = C
+
+    def problem(self, index):
+        """Return one of the problems: with all that there are at hand, labels take much memory."""
+        which, j = divmod(index, len(self.sets[0]))
+        return self.sets[which][j]
+
+    def start(self, index):
+        """Return where a problem begins."""
+        state = self.former.pop(index, None)
+        problem = self.problem(index)
+        if state is None:
+            return State.zero(problem)
+        state = State(state.coef.astype(np.float64, copy=False), state.offset, state.dual)
+        trail = self.trails.pop(index, None)
+        if trail is not None and self.former_C < self.C and not self.together:
+            return trail.followed(problem, state, self.former_C, self.C)
+        return carried(problem, state, self.C / self.former_C)
+
+    def solve(self, index):
+        """Solve one problem."""
+        self.monitors[index] = monitor = self.make_monitor(problem=index)
+        if self.abandoned:
+            return
+        former, problem = self.former.get(index), self.problem(index)
+        with threads.lent(self.lent):
+            state = self.solvers[index].solve(problem, self.start(index), monitor)
+        state.coef = state.coef.astype(self.keep, copy=False)
+        self.states[index] = state
+        if former is not None and self.former_C < self.C and isinstance(problem.risk, Hinge):
+            way = former.dual, self.former_C, state.dual, problem.risk.cost, self.C
+            self.trails[index] = Trail.of(*way)
+
+    def solve_together(self):
+        """Solve all of them, with passes in common."""
+        self.monitors = [self.make_monitor(problem=index) for index in range(self.n_problems)]
+        with threads.lent(self.lent):
+            self.states = self.solvers[0].solve_together(
+                MadeWhenAsked(self.problem, self.n_problems),
+                MadeWhenAsked(self.start, self.n_problems),
+                self.monitors,
+            )
+
+    def submit(self, pool, index):
+        """Have one problem solved when there is a thread for it, if it is not yet."""
+        if index not in self.futures:
+            self.futures[index] = pool.submit(self.solve, index)
+        return self.futures[index]
+
+    def abandon(self):
+        """Have those stop that are being solved, and others never begin."""
+        self.abandoned = True
+        for future in self.futures.values():
+            future.cancel()
+        for monitor in self.monitors:
+            if monitor is not None:
+                monitor.deadline = -math.inf
+
+
+class MadeWhenAsked(Sequence):
+    """A list of which each element is made anew when asked for, so that few are held at once."""
+
+    def __init__(self, make, length):
+        self.make, self.length = make, length
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, which):
+        if isinstance(which, slice):
+            return [self.make(index) for index in range(*which.indices(self.length))]
+        return self.make(which)
