@@ -1,7 +1,8 @@
 """LIBLINEAR through its own Python package.
 
 The number of sweeps cannot be set (the library ends at 300 by itself), so the ladders climb the
-tolerance: of its dual solver, and with the squared hinge of its primal one too.
+tolerance: of its dual solver, and with the squared hinge of its primal one. That comes first: how
+long a fit of the dual one takes nobody knows, and it may be the last there is time for.
 """
 
 import numpy as np
@@ -24,7 +25,7 @@ def prepare(X, y, cell):
 
 
 def ladders(cell):
-    solvers = [solvers[cell.loss] for solvers in (_DUAL, _PRIMAL) if cell.loss in solvers]
+    solvers = [solvers[cell.loss] for solvers in (_PRIMAL, _DUAL) if cell.loss in solvers]
     return [
         [{"solver": solver, "tol": 10 * 0.7**step} for step in range(40)] for solver in solvers
     ]

@@ -222,7 +222,7 @@ def test_rows_on_disk_are_read_through(tmp_path):
     X = rng.normal(size=(90, 6)).astype(np.float32)
     y = (X[:, 0] > 0).astype(int)
     rows = open_rows(write(tmp_path / "rows", sp.csr_matrix(X), y))
-    model = LinearSVC(random_state=0).fit(rows, rows.labels)
+    model = LinearSVC(solver="stream", random_state=0).fit(rows, rows.labels)
     page = report(model, tmp_path, rows)
     assert page.tiles()["accuracy"] == f"{model.score(X, y):.4f}"
     assert "times all rows were read from disk" in page.text

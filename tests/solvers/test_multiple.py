@@ -5,11 +5,11 @@ from hypothesis import strategies as st
 from strategies import problems
 
 from widemargin import certificate
-from widemargin.certificate import primal_value
+from widemargin.certificate import Certificate, primal_value
 from widemargin.data import as_rows
 from widemargin.problem import Intercept, Problem
-from widemargin.risk import CrammerSinger, Hinge
-from widemargin.solvers.multiple import best_multiple
+from widemargin.risk import CrammerSinger, Hinge, SquaredHinge
+from widemargin.solvers.multiple import best_multiple, improved
 
 FACTORS = np.concatenate([np.linspace(1.0, 1.2, 41), np.geomspace(1.2, 1000.0, 60)])
 
@@ -56,3 +56,18 @@ def test_part_by_part(intercept, monkeypatch):
     whole = best_multiple(problem, coef, 0.0, scores, 1e-9)
     monkeypatch.setattr(certificate, "_ROWS_AT_ONCE", 7)
     assert best_multiple(problem, coef, 0.0, scores, 1e-9) == pytest.approx(whole)
+
+
+@pytest.mark.parametrize("size", [1e-17, 1e-12, 1e-6])
+@pytest.mark.parametrize("intercept", [Intercept.FREE, Intercept.NONE])
+def test_what_rounding_has_blurred_is_not_multiplied(size, intercept):
+    """Beside an offset of 1, scores of 1e-17 are noise; a multiple of theirs proves nothing."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 2)), np.where(rng.random(60) < 0.3, 1, -1)
+    problem = Problem(as_rows(X), SquaredHinge(y, np.full(60, 10.0)), intercept)
+    coef = size * X[y > 0].sum(axis=0)
+    offset = -1.0 if intercept is Intercept.FREE else 0.0
+    scores = problem.rows.scores(coef) + offset
+    here = Certificate(primal_value(problem, coef, offset), 0.0)
+    coef, offset, primal = improved(problem, coef, offset, scores, here, 1e-3)
+    assert primal == pytest.approx(primal_value(problem, coef, offset), rel=1e-9)

@@ -21,6 +21,9 @@ from widemargin.solvers.line_search import Penalty, bracketed
 _LEFT_OVER = 0.02
 # How far t is from 1, to begin with.
 _FIRST_STEP = 0.01
+# The largest t to be believed in: it multiplies the rounding of scores, which are known together
+# with an offset that may be much larger than they are.
+_FARTHEST = 1e3
 
 
 def improved(problem, coef, offset, scores, certificate, tol):
@@ -31,8 +34,10 @@ def improved(problem, coef, offset, scores, certificate, tol):
     allowed = tol * certificate.primal
     if certificate.gap <= allowed or not coef.any():
         return coef, offset, certificate.primal
-    factor, offset, primal = best_multiple(problem, coef, offset, scores, _LEFT_OVER * allowed)
-    return factor * coef, offset, primal
+    factor, moved, primal = best_multiple(problem, coef, offset, scores, _LEFT_OVER * allowed)
+    if factor > _FARTHEST:
+        return coef, offset, certificate.primal
+    return factor * coef, moved, primal
 
 
 def best_multiple(problem, coef, offset, scores, allowed):
