@@ -357,7 +357,7 @@ def test_rows_on_disk(scoring):
     on_disk = LinearSVCCV(**settings).fit(Blocks(X, 60), y)
     in_memory = LinearSVCCV(**settings).fit(X, y)
     np.testing.assert_allclose(on_disk.scores_, in_memory.scores_, atol=1e-3)
-    assert on_disk.solver_ == "ocas"
+    assert on_disk.solver_ == "newton"
     assert_consistent(on_disk, Blocks(X, 60), y)
 
 

@@ -89,7 +89,8 @@ def test_rows_that_fit_are_read_into_memory(tmp_path, monkeypatch, model, rows_t
     if rows_too:
         few = clone(model).set_params(memory_budget="64MB")
         monkeypatch.setattr("widemargin.estimators.fitting._PER_ROW", 10**6)
-        assert few.fit(rows, y).solver_ == "ocas"
+        together = getattr(model, "multi_class", "ovr") == "crammer_singer"
+        assert few.fit(rows, y).solver_ == ("ocas" if together else "newton")
         assert len(passes) > 5
 
 
@@ -101,6 +102,18 @@ def test_solvers_that_were_asked_for_read_from_disk(tmp_path):
         assert (model.solver_, model.history_[-1].disk_passes > 0) == (solver, solver == "stream")
     model = LinearSVC(checkpoint=tmp_path / "run", random_state=0).fit(rows, y)
     assert model.solver_ == "stream"
+
+
+def test_little_memory_is_for_the_stream(tmp_path, monkeypatch):
+    """Others hold more for each row than it does."""
+    X, y = data()
+    rows = Blocks(X, 100)
+    model = LinearSVC(memory_budget="64MB", random_state=0)
+    assert model.fit(rows, y).solver_ == "newton"
+    monkeypatch.setattr("widemargin.estimators.fitting._PER_ROW_IN_PASSES", 10**5)
+    assert model.fit(rows, y).solver_ == "stream"
+    search = LinearSVCCV(Cs=[0.1], cv=2, memory_budget="64MB", random_state=0)
+    assert search.fit(rows, y).solver_ == "stream"
 
 
 def test_others_take_them_too():

@@ -75,7 +75,8 @@ def test_few_features_on_disk():
     assert auto.choose(Blocks(X, 50), risk) == "stream"
     few = Blocks(X[:, :300], 50)
     assert auto.choose(few, risk) == "ocas"
-    assert auto.choose(few, risk, checkpoints=True) == "stream"
+    assert auto.choose(few, SquaredHinge(risk.y, risk.cost)) == "newton"
+    assert auto.choose(few, risk, must_stream=True) == "stream"
 
 
 class OnlyProducts:

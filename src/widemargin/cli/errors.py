@@ -40,7 +40,7 @@ class CommandGroup(typer.core.TyperGroup):
             complain(f"not enough memory {error}")
         except OSError as error:  # what else is written and read is named where it is
             code = 2
-            complain(f"standard output: {error.strerror or error}")
+            complain(f"{error.filename or 'standard output'}: {error.strerror or error}")
         except typer.Abort:
             code = INTERRUPTED
         if code == INTERRUPTED:

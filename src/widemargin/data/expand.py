@@ -18,10 +18,8 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
-from widemargin.data.memory import CsrRows, csr_in_place
+from widemargin.data.memory import MOST_FEATURES, CsrRows, csr_in_place
 from widemargin.kernels import expand as kernels
-
-MAX_FEATURES = 2**31 - 1  # indices are int32
 
 # Entries one kernel call may write: about a twentieth of a second.
 _ENTRIES_PER_CALL = 1 << 22
@@ -275,8 +273,8 @@ class FromCallable:
 
 
 def _check_n_features(n_features: int) -> None:
-    if not 1 <= n_features <= MAX_FEATURES:
-        raise ValueError(f"n_features must lie in 1..{MAX_FEATURES}, not {n_features}")
+    if not 1 <= n_features <= MOST_FEATURES:
+        raise ValueError(f"n_features must lie in 1..{MOST_FEATURES}, not {n_features}")
 
 
 def _canonical(matrix: sparse.spmatrix) -> sparse.csr_matrix:

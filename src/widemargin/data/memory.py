@@ -17,6 +17,8 @@ ENTRIES_PER_CALL = 1 << 24
 _MOMENTS_PIECE = 1 << 17
 # Rows whose squares tell about those of all.
 _ROWS_FOR_SPREADS = 1 << 15
+#: features that SciPy's matrices have numbers for, if these are int32
+MOST_FEATURES = 2**31 - 1
 # CSR rows go there as dense copies where more than this share of their entries is stored: pairs
 # at scattered places cost some fifteen times as much as those of a dense product.
 _DENSE_ENOUGH = 0.25
@@ -247,7 +249,7 @@ def csr_in_place(values, indices, indptr, n_features: int) -> scipy.sparse.csr_m
     values, indices : ndarray of shape (m,)
     indptr : ndarray of shape (n + 1,)
     n_features : int
-        At most 2^31 - 1.
+        At most `MOST_FEATURES`.
     """
     X = scipy.sparse.csr_matrix((indptr.size - 1, n_features), dtype=values.dtype)
     # Set one by one: the constructor would widen the indices along with the row pointers.

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from widemargin import threads
 from widemargin.certificate import Certificate
 from widemargin.data import Rows
+from widemargin.data.memory import MOST_FEATURES
 from widemargin.data.rows import home
 from widemargin.estimators.callbacks import LEVELS, GapLevels
 from widemargin.estimators.checkpoint import Checkpoint
@@ -26,7 +27,8 @@ from widemargin.solvers import auto
 # each problem that they solve at once.
 _PER_ROW, _PER_ROW_AND_PROBLEM = 200, 32
 _PER_FEATURE, _PER_FEATURE_AND_PROBLEM = 128, 32
-_MOST_FEATURES = 2**31 - 1  # whose numbers SciPy's matrices have room for
+# The same per row, and in all, of those that make whole passes over rows on disk.
+_PER_ROW_IN_PASSES, _IN_PASSES = 150, 40 << 20
 
 
 def like(kind: type, estimator):
@@ -45,12 +47,31 @@ def brought_near(rows, estimator, n_problems: int = 1) -> Rows:
     checkpoint = getattr(estimator, "checkpoint", None)
     if not hasattr(rows, "in_memory") or estimator.solver != "auto" or checkpoint is not None:
         return rows
-    budget = check_bytes("memory_budget", getattr(estimator, "memory_budget", None))
     per_row = _PER_ROW + _PER_ROW_AND_PROBLEM * n_problems
     per_feature = _PER_FEATURE + _PER_FEATURE_AND_PROBLEM * n_problems
     needed = rows.nbytes + per_row * rows.n_rows + per_feature * rows.n_features
-    fits = needed <= (budget or auto.DEFAULT_BUDGET) and rows.n_features <= _MOST_FEATURES
+    fits = needed <= budget_of(estimator) and rows.n_features <= MOST_FEATURES
     return rows.in_memory() if fits else rows
+
+
+def choose_solver(model, problem, warm: bool = False) -> str:
+    """Return the solver that a model names, or the best one for problems such as this.
+
+    `warm` says that training begins at the solution of a problem nearby.
+    """
+    rows, risk = problem.rows, problem.risk
+    if model.solver != "auto":
+        auto.check(model.solver, rows, risk)
+        return model.solver
+    in_passes = _PER_ROW_IN_PASSES * rows.n_rows + _IN_PASSES
+    must_stream = model.checkpoint is not None or in_passes > budget_of(model)
+    return auto.choose(rows, risk, warm, must_stream)
+
+
+def budget_of(estimator) -> int:
+    """Return how many bytes training may use where rows are on disk."""
+    budget = check_bytes("memory_budget", getattr(estimator, "memory_budget", None))
+    return budget or auto.DEFAULT_BUDGET
 
 
 def share_threads(n_jobs: int, n_problems: int, rows: Rows, solver: str) -> tuple[int, int]:
@@ -133,9 +154,8 @@ class Fit:
         if checkpoint is not None:
             start = checkpoint.load() or start
             monitor.save = checkpoint.save
-        budget = check_bytes("memory_budget", getattr(self.estimator, "memory_budget", None))
         seed = int(self.seeds[index])
-        solver = auto.make(self.solver, problem.risk, seed, budget or auto.DEFAULT_BUDGET)
+        solver = auto.make(self.solver, problem.risk, seed, budget_of(self.estimator))
         with threads.lent(self.n_row_threads):
             self.states[index] = solver.solve(problem, start, monitor)
         if checkpoint is not None:

@@ -11,7 +11,7 @@ from widemargin.arrays import beside, on_host
 from widemargin.data import is_rows
 from widemargin.data.devices import DEVICES, is_on_gpu, placed
 from widemargin.data.rows import home
-from widemargin.estimators.fitting import Fit, brought_near
+from widemargin.estimators.fitting import Fit, brought_near, choose_solver
 from widemargin.estimators.folds import CALIBRATION_FOLDS
 from widemargin.estimators.problems import LOSSES, MULTI_CLASS, make_problems
 from widemargin.estimators.reporting import Reporting
@@ -221,7 +221,7 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         starts = _warm_starts(previous, classes, problems)
         self.classes_ = classes
         data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
-        solver = self._solver(problems)
+        solver = choose_solver(self, problems[0])
         if self.checkpoint is not None and solver not in auto.OUT_OF_CORE:
             raise ValueError(
                 f"checkpoint goes with {', '.join(map(repr, auto.OUT_OF_CORE))}, for rows on "
@@ -242,19 +242,6 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
             y = on_host(y)
             self.sigmoids_ = calibrate(self, rows, y, weights, fit.states, fit.interruption)
         return self
-
-    def _solver(self, problems):
-        if self.solver == "auto":
-            budget = check_bytes("memory_budget", self.memory_budget)
-            if budget is not None and hasattr(problems.rows, "blocks"):
-                # Imported when needed: most rows are in memory.
-                from widemargin.solvers.out_of_core import room_for_rows
-
-                room_for_rows(problems[0], budget)  # raises where there is none
-            keeps_checkpoints = self.checkpoint is not None
-            return auto.choose(problems.rows, problems[0].risk, checkpoints=keeps_checkpoints)
-        auto.check(self.solver, problems.rows, problems[0].risk)
-        return self.solver
 
     def _seeds(self, problems):
         random = check_random_state(self.random_state)

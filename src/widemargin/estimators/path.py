@@ -25,12 +25,17 @@ from widemargin.data import Rows
 from widemargin.data.devices import placed
 from widemargin.data.rows import coef_home, home
 from widemargin.data.subset import Subset
-from widemargin.estimators.fitting import Account, brought_near, share_threads
+from widemargin.estimators.fitting import (
+    Account,
+    brought_near,
+    budget_of,
+    choose_solver,
+    share_threads,
+)
 from widemargin.estimators.path_step import MadeWhenAsked, Step
 from widemargin.estimators.problems import make_problems
 from widemargin.estimators.starts import Trail
 from widemargin.estimators.validation import (
-    check_bytes,
     check_costs,
     check_labels,
     check_matrix,
@@ -248,7 +253,8 @@ class CostPath:
         """Return what there is to be solved at C, when so many costs are left, with this one."""
         model = clone(self.model).set_params(C=float(C))
         sets = [self.make_problems(model, weights=weights) for weights in self.weights]
-        solver = self._choose(sets[0][0])
+        first = sets[0][0]
+        solver = choose_solver(self.model, first, self.warm)
         n_problems = sum(map(len, sets))
         n_threads, lent = share_threads(self.n_jobs, n_problems, self.rows, solver)
         seconds = None
@@ -265,17 +271,11 @@ class CostPath:
             interruption=self.interruption,
             started=self.started,
         )
-        budget = check_bytes("memory_budget", self.model.memory_budget) or auto.DEFAULT_BUDGET
         seeds = self.random.randint(np.iinfo(np.int32).max, size=n_problems)
-        solvers = [auto.make(solver, sets[0][0].risk, int(seed), budget) for seed in seeds]
+        budget = budget_of(self.model)
+        solvers = [auto.make(solver, first.risk, int(seed), budget) for seed in seeds]
         keep = np.float32 if self.single else np.float64
         return Step(C, sets, solver, solvers, monitor, n_threads, lent, self.trails, keep)
-
-    def _choose(self, problem):
-        if self.model.solver == "auto":
-            return auto.choose(self.rows, problem.risk, self.warm)
-        auto.check(self.model.solver, self.rows, problem.risk)
-        return self.model.solver
 
     def _side_by_side(self, step):
         """Solve a step's problems; threads that have none left go on to the next step's."""

@@ -114,6 +114,7 @@ def pulls(starts, n_levels, S, level, weight, tree, pull):
     total, moment, near = 0.0, 0.0, 0.0
     for g in range(starts.shape[0] - 1):
         begin, end, size = starts[g], starts[g + 1], n_levels[g]
+        whole = weight[begin:end].sum()
         middle = S[(begin + end) // 2]
         h = end - 1
         if size == 2:
@@ -125,7 +126,7 @@ def pulls(starts, n_levels, S, level, weight, tree, pull):
                 pull[p] = weight[p] * window * level[p]
                 total += pull[p]
                 moment += pull[p] * (S[p] - middle)
-                near += _losses_left_out(begin, h, p, S, level, weight)
+                near += _losses_left_out(begin, h, p, S, level, weight, whole)
             continue
         tree[: size + 1] = 0.0
         for p in range(end - 1, begin - 1, -1):
@@ -143,17 +144,20 @@ def pulls(starts, n_levels, S, level, weight, tree, pull):
             pull[p] = weight[p] * window
             total += pull[p]
             moment += pull[p] * (S[p] - middle)
-            near += _losses_left_out(begin, h, p, S, level, weight)
+            near += _losses_left_out(begin, h, p, S, level, weight, whole)
     return total, moment, near
 
 
 @kernel
-def _losses_left_out(begin, h, p, S, level, weight):
-    """Return the losses of row p with rows below it, from row h down: MARGIN and less than 1."""
+def _losses_left_out(begin, h, p, S, level, weight, whole):
+    """Return the losses of row p with rows below it, from row h down: MARGIN and less than 1.
+
+    `whole` is the weight of its group.
+    """
     losses, q = 0.0, h
     while q >= begin and S[p] - S[q] < 1.0:
         if h - q == MOST_NEAR:
-            return weight[p] * weight[begin : h + 1].sum() * (1.0 - MARGIN)
+            return weight[p] * whole * (1.0 - MARGIN)
         if level[q] < level[p]:
             losses += weight[p] * weight[q] * (1.0 - (S[p] - S[q]))
         q -= 1

@@ -104,12 +104,12 @@ def pick_together(n_rows: int, stretch: float, n_coefficients: int) -> str:
 
 
 def choose(
-    rows, risk: MarginRisk | CrammerSinger, warm: bool = False, checkpoints: bool = False
+    rows, risk: MarginRisk | CrammerSinger, warm: bool = False, must_stream: bool = False
 ) -> str:
     """Return the name of the solver for these rows and this risk.
 
-    `warm` says that training begins at the solution of a problem nearby, `checkpoints` that its
-    progress is to be kept in a file.
+    `warm` says that training begins at the solution of a problem nearby; `must_stream`, of rows
+    on disk, that its progress is to be kept in a file, or memory has no room for other solvers.
     """
     on_disk, on_gpu = hasattr(rows, "blocks"), home(rows) is not None
     if isinstance(risk, CrammerSinger):
@@ -121,9 +121,11 @@ def choose(
         # With more features Newton's method would need conjugate gradients, of many steps.
         return "newton" if rows.n_features <= _SOME_FEATURES or risk.squared else "ocas"
     if on_disk:
-        # Few features make few planes enough, and rows pull on one another all the more.
-        few = rows.n_features <= _FEW_FEATURES and not checkpoints
-        return "ocas" if few else "stream"
+        if rows.n_features > _FEW_FEATURES or must_stream:
+            return "stream"
+        # Rows of few features pull on one another, and it takes very many visits to each. Cutting
+        # planes remember a bit for each row and plane, of a squared loss a number: too much.
+        return "newton" if risk.squared else "ocas"
     if not hasattr(rows, "arrays"):  # neither here nor there: all that is known are products
         return "newton" if risk.squared else "ocas"
     n_counted = int(np.count_nonzero(risk.cost))
