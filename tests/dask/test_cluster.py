@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import numpy as np
+import pandas
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
@@ -57,8 +58,6 @@ def test_forms_of_rows(client, tmp_path):
     blocks = array.from_array(X, chunks=(300, -1)).map_blocks(scipy.sparse.csr_matrix)
     assert_same(LinearSVC(**settings).fit(blocks, y), twin)
 
-    import pandas
-
     frame = pandas.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])]).assign(label=y)
     frame = dataframe.from_pandas(frame, npartitions=3)
     model = LinearSVC(**settings).fit(frame.drop(columns="label"), frame["label"])
@@ -96,8 +95,6 @@ def test_parts_without_rows_or_weight(client, tmp_path):
         )
         predicted = np.concatenate([part.compute() for part in model.predict(form)])
         np.testing.assert_array_equal(predicted, model.to_local().predict(X))
-
-    import pandas
 
     frame = pandas.DataFrame(X).assign(label=y.astype(float), weight=weight)
     frame = dataframe.from_pandas(frame, npartitions=4)
@@ -190,6 +187,23 @@ def test_ranking(client, normalization):
         )
     with pytest.raises(ValueError, match="without qid all rows are one group"):
         LinearRanker().fit(lazy, y)
+
+
+@pytest.mark.parametrize("lazily", [False, True], ids=["one column", "a column in parts"])
+def test_ranking_by_ordered_categories(client, lazily):
+    X, y = rows(3)
+    qid = np.arange(y.size) // 50
+    frame = pandas.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    grades = pandas.Series(pandas.Categorical.from_codes(y, ["low", "fair", "high"], ordered=True))
+    lazy, groups = array.from_array(X, chunks=(300, -1)), qid
+    if lazily:
+        frame = dataframe.from_pandas(frame.assign(grade=grades, qid=qid), npartitions=4)
+        lazy, groups = frame.drop(columns=["grade", "qid"]), frame["qid"]
+    model = LinearRanker(C=0.1).fit(lazy, frame["grade"] if lazily else grades, qid=groups)
+    twin = widemargin.LinearRanker(C=0.1).fit(X, y, qid=qid)
+    assert_same(model, twin, most_more=0.3)
+    with pytest.raises(ValueError, match="part 0 of X: y has labels that are no numbers"):
+        LinearRanker().fit(array.from_array(X, chunks=(300, -1)), grades.astype(str), qid=qid)
 
 
 def test_predictions_are_lazy(client):

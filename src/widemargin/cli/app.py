@@ -321,7 +321,7 @@ def predict(
 
     from widemargin import LinearRanker
     from widemargin.cli.inputs import read_data, read_model
-    from widemargin.data.labels import whole_labels
+    from widemargin.labels import whole_labels
     from widemargin.model_io import atomic_write
     from widemargin.report.measures import scores_of
 

@@ -8,8 +8,8 @@ import scipy.sparse
 
 from widemargin.cli.errors import reading
 from widemargin.data.formats import TEXT, format_of
-from widemargin.data.labels import whole_labels
 from widemargin.data.svmlight import read_svmlight
+from widemargin.labels import whole_labels
 from widemargin.model_io import load_model
 
 if TYPE_CHECKING:

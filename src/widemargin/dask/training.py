@@ -20,8 +20,8 @@ from widemargin.data import as_rows
 from widemargin.data.partitions import Partitions, Shard, delayed_parts
 from widemargin.estimators.fitting import Account, like
 from widemargin.estimators.linear_svc import LinearSVC
+from widemargin.estimators.order import check_grades
 from widemargin.estimators.validation import (
-    check_grades,
     check_labels,
     check_matrix,
     check_qid,

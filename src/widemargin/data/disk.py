@@ -21,9 +21,9 @@ from widemargin.data.blocks import (
 )
 from widemargin.data.files import SMALL_COLUMNS, RowFile, stated_features
 from widemargin.data.formats import MANIFEST, Manifest, ShardError, files_in, read_manifest
-from widemargin.data.labels import whole_labels
 from widemargin.data.memory import CsrRows, csr_in_place
 from widemargin.kernels import rows as kernels
+from widemargin.labels import whole_labels
 
 if TYPE_CHECKING:
     from widemargin.data.expand import FeatureMap

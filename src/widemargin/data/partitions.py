@@ -10,6 +10,7 @@ from typing import NamedTuple
 import dask
 import numpy as np
 from dask import delayed
+from sklearn.utils import _safe_indexing
 
 # Shares that one task of a tree adds up.
 _FAN = 8
@@ -233,10 +234,11 @@ def _beside(values, X, count):
             raise ValueError(
                 "the sizes of X's blocks are not known: X.compute_chunk_sizes() finds them out"
             )
-        values = np.asarray(values)
-        if values.shape[0] != sum(sizes):
+        if len(values) != sum(sizes):
             raise ValueError(f"X has {sum(sizes)} rows, and a vector beside it {len(values)}")
-        parts = np.split(values, np.cumsum(sizes)[:-1])
+        ends = np.cumsum(sizes)
+        # As they are: an order of categories is kept.
+        parts = [_safe_indexing(values, slice(e - n, e)) for e, n in zip(ends, sizes)]
     else:
         raise TypeError("what is beside X must come in parts, as X does")
     if len(parts) != count:

@@ -7,9 +7,11 @@ from widemargin.certificate import Certificate, certify_state
 from widemargin.data import as_rows
 from widemargin.data.devices import gpu_array, is_on_gpu
 from widemargin.estimators.linear_ranker import LinearRanker
+from widemargin.estimators.order import check_grades
 from widemargin.estimators.problems import make_problems
 from widemargin.estimators.ranking import OrderingModel
 from widemargin.estimators.validation import check_matrix, check_same_length, check_weights
+from widemargin.labels import places_of
 
 
 def certify(model, X, y, sample_weight=None, qid=None) -> Certificate:
@@ -36,7 +38,8 @@ def certify(model, X, y, sample_weight=None, qid=None) -> Certificate:
     check_is_fitted(model)
     model = getattr(model, "best_estimator_", model)
     X = check_matrix(model, X, reset=False)
-    y = column_or_1d(gpu_array(y).get() if is_on_gpu(y) else y)
+    y = gpu_array(y).get() if is_on_gpu(y) else y
+    y = check_grades(y) if isinstance(model, LinearRanker) else column_or_1d(y)
     check_same_length(X, y)
     n_rows = training_rows(model)
     if y.shape[0] != n_rows:
@@ -44,12 +47,6 @@ def certify(model, X, y, sample_weight=None, qid=None) -> Certificate:
             f"the model was trained on {n_rows} rows, and X has {y.shape[0]}: a certificate "
             "speaks of the training data"
         )
-    if hasattr(model, "classes_"):
-        known = np.isin(y, model.classes_)
-        if not known.all():
-            row = int(np.argmin(known))
-            label = y[row : row + 1].tolist()[0]
-            raise ValueError(f"row {row} has label {label!r}, which the model does not know")
     if qid is not None and not isinstance(model, LinearRanker):
         raise ValueError(f"qid is for LinearRanker; {type(model).__name__} knows no groups")
     if isinstance(model, OrderingModel):
@@ -60,7 +57,7 @@ def certify(model, X, y, sample_weight=None, qid=None) -> Certificate:
             "the model has an intercept, and its parameters say that it has none "
             "(fit_intercept=False): it is not a solution of their problem"
         )
-    codes = np.searchsorted(model.classes_, y)
+    codes = places_of(y, model.classes_)
     weights = check_weights(sample_weight, X)
     problems = make_problems(model, as_rows(X), model.classes_, codes, weights)
     states = problems.states(model.coef_, model.intercept_, model.dual_variables_)

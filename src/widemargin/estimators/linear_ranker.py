@@ -9,10 +9,10 @@ from widemargin.arrays import beside, on_host
 from widemargin.data.devices import is_on_gpu, placed
 from widemargin.data.rows import home
 from widemargin.estimators.fitting import brought_near
+from widemargin.estimators.order import check_grades
 from widemargin.estimators.ranking import NORMALIZATIONS, OrderingModel, OrderingProblem
 from widemargin.estimators.validation import (
     check_choice,
-    check_grades,
     check_groups,
     check_matrix,
     check_same_length,
@@ -130,7 +130,8 @@ class LinearRanker(OrderingModel):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             float32 and float64, C-ordered or CSR, are used in place.
         y : array-like of shape (n_samples,)
-            Grades: any numbers, ties allowed; higher ones should rank higher.
+            Grades: any numbers, ties allowed; higher ones should rank higher. Or ordered
+            categories, as `OrdinalSVC` takes them, which are graded 0, 1, 2, ...
         qid : array-like of shape (n_samples,), default=None
             Group of each row, in any order; only rows of one group are compared. None
             makes all rows one group.
@@ -179,7 +180,9 @@ class LinearRanker(OrderingModel):
         the ROC curve.
         """
         scores = on_host(self.decision_function(X))
-        return pairwise_accuracy(y, scores, qid, sample_weight, normalization=self.normalization)
+        grades = check_grades(y)
+        weigh = self.normalization
+        return pairwise_accuracy(grades, scores, qid, sample_weight, normalization=weigh)
 
 
 def _say_what_is_left_out(left_out, names):

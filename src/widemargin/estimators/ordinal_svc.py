@@ -8,16 +8,17 @@ from widemargin.arrays import beside, on_host
 from widemargin.data.devices import is_on_gpu, placed
 from widemargin.data.rows import home
 from widemargin.estimators.fitting import brought_near
+from widemargin.estimators.order import ordered_classes
 from widemargin.estimators.ranking import OrderingModel, OrderingProblem
 from widemargin.estimators.thresholds import best_thresholds
 from widemargin.estimators.validation import (
     check_choice,
     check_matrix,
-    check_ordered_labels,
     check_same_length,
     check_weights,
     linear_scores,
 )
+from widemargin.labels import places_of
 
 ERRORS = ("absolute", "zero_one")
 
@@ -41,7 +42,8 @@ class OrdinalSVC(ClassifierMixin, OrderingModel):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Labels, from the lowest to the highest.
+        Labels that training rows have, from the lowest to the highest. Categories that no
+        row has are not among them.
     thresholds_ : ndarray of shape (n_classes - 1,)
         Never falling. A row is of class j if j of them are below its score. A class that no
         row is best given has two equal ones, or an infinite one.
@@ -101,8 +103,9 @@ class OrdinalSVC(ClassifierMixin, OrderingModel):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             float32 and float64, C-ordered or CSR, are used in place.
         y : array-like of shape (n_samples,)
-            Labels; their order is that of numbers, or of the alphabet. Fractions are labels
-            like others: half stars.
+            Labels: numbers, fractions too (half stars), in their order; or ordered categories,
+            in the order given: a pandas.Categorical with ``ordered=True``, a Series of that
+            type, or a polars Series of type Enum. Words without an order are refused.
         sample_weight : array-like of shape (n_samples,), default=None
             A weight of two equals a row given twice, a weight of zero a row left out.
 
@@ -114,19 +117,21 @@ class OrdinalSVC(ClassifierMixin, OrderingModel):
         check_choice("error", self.error, ERRORS)
         came_on_gpu = is_on_gpu(X)
         X = check_matrix(self, X, reset=True)
-        y = check_ordered_labels(y)
-        check_same_length(X, y)
-        self.classes_ = np.unique(y)
+        self.classes_, ranks = ordered_classes(y)
+        check_same_length(X, ranks)
         rows = brought_near(placed(X, self.device), self)
-        problem = self._problem(rows, y, None, sample_weight)
-        data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
+        problem = self._rank_problem(rows, ranks, sample_weight)
+        labels = self.classes_[ranks]
+        data = {"X": X, "y": labels, "metadata": {"sample_weight": sample_weight}}
         self._fit_order(problem, data).record()
         if came_on_gpu:
             self.coef_ = beside(self.coef_, home(rows))
         return self
 
     def _problem(self, rows, y, qid, sample_weight):
-        ranks = np.searchsorted(self.classes_, y)
+        return self._rank_problem(rows, places_of(y, self.classes_), sample_weight)
+
+    def _rank_problem(self, rows, ranks, sample_weight):
         weights = check_weights(sample_weight, rows)
         present = np.unique(ranks if weights is None else ranks[weights > 0.0])
         if present.size < 2:

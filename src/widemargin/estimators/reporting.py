@@ -6,6 +6,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from widemargin.arrays import on_host
 from widemargin.data import is_rows
 from widemargin.data.devices import gpu_array, is_on_gpu
+from widemargin.estimators.order import check_grades
 
 
 class Reporting:
@@ -47,7 +48,9 @@ class Reporting:
                 raise ValueError("y is missing: without labels, there is nothing to compare with")
             if qid is None and on_disk and not hasattr(self, "classes_"):
                 qid = getattr(X, "qid", None)
-            judged = judge(self, X, _vector(y), None if qid is None else _vector(qid))
+            # Grades may be ordered categories, classes are whatever they are.
+            y = _vector(y) if is_on_gpu(y) or hasattr(self, "classes_") else check_grades(y)
+            judged = judge(self, X, y, None if qid is None else _vector(qid))
             rows = JudgedRows(judged)
         elif y is not None:
             raise ValueError("y is given, but X is not: there are no rows to predict")

@@ -98,14 +98,14 @@ def check_labels(y):
     """Return class labels as an array (n,), on a GPU if they are there."""
     if is_on_gpu(y):
         return _check_gpu_numbers("y", y)
-    y = check_ordered_labels(y)
+    y = check_label_values(y)
     if y.dtype.kind not in "biuSU":  # which are classes, whatever they are
         check_classification_targets(y)
     return y
 
 
-def check_ordered_labels(y):
-    """Return labels as an array (n,): words or numbers, fractions too."""
+def check_label_values(y):
+    """Return labels as an array (n,): words or numbers, fractions too, none of them missing."""
     y = column_or_1d(y, warn=True)
     missing = np.zeros(1, dtype=bool)
     if y.dtype.kind == "f":
@@ -142,21 +142,6 @@ def _are_few_numbers(y):
     if not isinstance(y, np.ndarray) or y.dtype.kind not in "iu" or y.size == 0:
         return False
     return int(y.max()) - int(y.min()) < _FEW_NUMBERS
-
-
-def check_grades(y):
-    """Return grades, any finite numbers, as float64 (n,)."""
-    y = column_or_1d(y, warn=True)
-    try:
-        grades = y.astype(np.float64)
-    except (TypeError, ValueError):
-        raise ValueError("y must be numbers: grades that rows are to be ordered by") from None
-    bad = ~np.isfinite(grades)
-    if bad.any():
-        row = int(np.argmax(bad))
-        kind = "NaN" if np.isnan(grades[row]) else "infinity"
-        raise ValueError(f"Input y contains {kind} (row {row}): grades must be finite numbers")
-    return grades
 
 
 def check_groups(qid, n_rows):

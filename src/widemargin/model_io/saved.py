@@ -24,7 +24,7 @@ coef           (d,)     weights, F64
 dual_weights   (m,)     weights of the planes that prove the bound, F64, none negative
 dual_points    (m, d)   where each of them touches, F64
 thresholds     (c - 1,) between the labels, F64, never falling; may be infinite
-classes        (c,)     labels, rising, when they are numbers; else in the header
+classes        (c,)     labels, lowest first, when they are numbers; else in the header
 ============== ======== ==========================================================
 
 Header metadata: one entry, "widemargin", a JSON object with the keys format ("widemargin"),
@@ -342,16 +342,7 @@ def _read_order(model, file, description: dict) -> None:
         raise _Malformed("the header's certificate has parts, for a problem that has none")
     if isinstance(model, OrdinalSVC):
         model.classes_ = _read_classes(file, description)
-        if not _rises(model.classes_):
-            raise _Malformed("its class labels are not in order")
         model.thresholds_ = _read_thresholds(file, len(model.classes_))
-
-
-def _rises(labels: np.ndarray) -> bool:
-    try:
-        return np.array_equal(np.unique(labels), labels)
-    except TypeError:  # text beside numbers
-        return False
 
 
 def _read_thresholds(file, n_classes: int) -> np.ndarray:
@@ -363,7 +354,7 @@ def _read_thresholds(file, n_classes: int) -> np.ndarray:
 
 
 def _read_classes(file, description: dict) -> np.ndarray:
-    """The labels, sorted and distinct as `fit` leaves them."""
+    """The labels, distinct, in the order in which `fit` left them."""
     if description.get("classes") is None:
         classes = _tensor(file, "classes", _NUMBER, (None,))
     else:

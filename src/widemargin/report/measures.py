@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 
 from widemargin.arrays import on_host
+from widemargin.labels import places_of
 from widemargin.metrics import mean_average_precision, ndcg, pairwise_accuracy
 
 NAMES = {
@@ -31,7 +32,8 @@ class Judged(NamedTuple):
     ----------
     scores : ndarray of shape (n,) or (n, n_classes)
     labels : ndarray of shape (m,)
-        All there are, rising: those of the rows and those that the model knows.
+        All there are, rising: those of the rows and those that the model knows. Of a model
+        with an order of its own, in that order.
     names : list of str, of length m
         The same as people write them.
     true : ndarray of shape (n,)
@@ -100,8 +102,13 @@ def judge(model, X, y, qid=None) -> Judged:
         classes, y = classes.astype(np.float64), y.astype(np.float64)
     elif (classes.dtype.kind in "biuf") != (y.dtype.kind in "biuf"):
         raise ValueError(f"y holds {y.dtype} labels, and the model's are {classes.dtype}")
-    labels = np.union1d(classes, y)
-    known = np.searchsorted(labels, classes)
+    if _is_ordinal(model) and not _are_rising_numbers(classes):
+        labels = classes
+        true = places_of(y, labels)  # elsewhere, an unknown label has a place in the order
+    else:
+        labels = np.union1d(classes, y)
+        true = np.searchsorted(labels, y)
+    known = places_of(classes, labels)
     names = _names(labels)
     for place, label in zip(known, model.classes_.tolist()):
         names[place] = str(label)
@@ -109,7 +116,6 @@ def judge(model, X, y, qid=None) -> Judged:
         places = np.searchsorted(model.thresholds_, scores, side="left")
     else:
         places = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-    true = np.searchsorted(labels, y)
     return Judged(scores, labels, names, true, known, known[places], None)
 
 
@@ -147,6 +153,10 @@ def _names(labels):
 
 def _is_ordinal(model) -> bool:
     return hasattr(model, "thresholds_")
+
+
+def _are_rising_numbers(classes: np.ndarray) -> bool:
+    return classes.dtype.kind in "biuf" and bool(np.all(classes[1:] > classes[:-1]))
 
 
 def _of_two_sides(judged):
