@@ -117,6 +117,34 @@ def test_the_package_itself_imports_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize("collecting", [True, False])
+def test_importing_keeps_nobodys_garbage(collecting):
+    """What was garbage before is collected after, and collection is on or off as it was."""
+    code = f"""
+import gc, weakref
+
+class Node:
+    pass
+
+gc.disable()
+nodes = [Node() for _ in range(100)]
+for node in nodes:
+    node.itself = node
+alive = weakref.WeakSet(nodes)
+del node, nodes
+if {collecting}:
+    gc.enable()
+import widemargin
+widemargin.LinearSVC
+assert gc.isenabled() is {collecting}
+assert gc.get_freeze_count() == 0
+gc.collect()
+print(len(alive))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "0"
+
+
 def test_public_names_are_all_there():
     import widemargin
 

@@ -30,6 +30,7 @@ from benchmarks.papers import report
 from benchmarks.papers.report import Check, all_of, at_least, at_most, finding
 from benchmarks.sections import table
 from widemargin import LinearSVC, open_rows
+from widemargin.estimators.fitting import reads_from_now_on
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Hinge
@@ -50,25 +51,15 @@ NUMBERS_AT_ONCE = 150_000_000
 class Sampler(Monitor):
     """Keeps the dual variables now and then, and writes down when, and when passes ended."""
 
-    def __init__(self, every: float, **limits):
+    def __init__(self, every: float, rows, **limits):
+        super().__init__(times_read=reads_from_now_on(rows), **limits)
         self.passes_ended: list[float] = []
-        self._disk_passes = 0
-        super().__init__(**limits)
         self.samples: list[tuple[float, np.ndarray]] = []
         self.every, self.next = every, every
 
-    @property
-    def disk_passes(self) -> int:
-        return self._disk_passes
-
-    @disk_passes.setter
-    def disk_passes(self, count: int) -> None:
-        if count > self._disk_passes:
-            self.passes_ended.append(time.perf_counter() - self.started)
-        self._disk_passes = count
-
     def save_now_and_then(self, state) -> None:
         now = time.perf_counter() - self.started
+        self.passes_ended += [now] * (self.times_read() - len(self.passes_ended))
         if now >= self.next:
             self.samples.append((now, state.dual.astype(np.float32)))
             self.next = now + max(self.every, 0.05 * now)
@@ -103,13 +94,14 @@ def race(rows, solver: str, C: float, share: float, seconds: float, samples: int
     """Run a solver within `share` of the rows' bytes; look at it about so many times."""
     problem = Problem(rows, Hinge(np.sign(rows.labels), np.full(rows.n_rows, C)), Intercept.NONE)
     budget = int(bytes_beside_rows(problem) + max(share * rows.nbytes, LEAST_ROOM))
-    monitor = Sampler(seconds / samples, tol=1e-4, max_iter=10**9, max_time=seconds)
+    monitor = Sampler(seconds / samples, rows, tol=1e-4, max_iter=10**9, max_time=seconds)
     method = auto.make(solver, problem.risk, 0, budget)
     state = method.solve(problem, State.zero(problem), monitor)
     monitor.samples.append((time.perf_counter() - monitor.started, state.dual))
     # The first pass of all is the check of the point at which everybody starts.
-    first_pass = monitor.passes_ended[1] if monitor.disk_passes > 1 else np.inf
-    return Race(_objectives(problem, rows, monitor.samples), first_pass, monitor.disk_passes)
+    first_pass = monitor.passes_ended[1] if len(monitor.passes_ended) > 1 else np.inf
+    n_passes = monitor.times_read()
+    return Race(_objectives(problem, rows, monitor.samples), first_pass, n_passes)
 
 
 def _objectives(problem, rows, samples) -> list[tuple[float, float]]:

@@ -1,7 +1,6 @@
 """widemargin: linear support vector machines, fast, each with a proof of its accuracy."""
 
 import gc
-import sys
 from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -50,26 +49,24 @@ _HOMES = {
 def __getattr__(name):
     if name not in _HOMES:
         raise AttributeError(f"module 'widemargin' has no attribute {name!r}")
-    with _out_of_the_collectors_sight():
+    with _garbage_collection_paused():
         globals()[name] = value = getattr(import_module(_HOMES[name]), name)
     return value
 
 
 @contextmanager
-def _out_of_the_collectors_sight():
-    """Import without garbage collection, and keep what was imported out of later ones.
+def _garbage_collection_paused():
+    """Import without garbage collection.
 
-    Modules make half a million objects that stay for good. Searching them for garbage takes
-    a tenth of the import, and again that long in every full collection and at exit.
+    Modules make half a million objects that stay for good, and to search them for garbage again
+    and again takes a tenth of the import.
     """
-    collecting, first = gc.isenabled(), "numba" not in sys.modules
+    collecting = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if collecting:
-            if first:
-                gc.freeze()
             gc.enable()
 
 

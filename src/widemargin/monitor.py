@@ -37,7 +37,7 @@ class Record:
     phases : dict of str to float
         Seconds spent, by phase.
     disk_passes : int
-        Times that all rows were read from disk.
+        Times that all rows were read from disk since the fit began, for whichever problem.
     network_bytes : int
         Sent to all workers of a cluster and back.
     """
@@ -126,6 +126,8 @@ class Monitor:
         The clock reading that history counts from; now, by default.
     save : callable(State) or None
         Given the state now and then, to be kept for a run that goes on from it.
+    times_read : callable() -> int or None
+        Tells how often all rows were read from disk so far; None where they are not there.
     """
 
     def __init__(
@@ -138,6 +140,7 @@ class Monitor:
         problem: int = 0,
         started: float | None = None,
         save: Callable | None = None,
+        times_read: Callable[[], int] | None = None,
     ):
         now = time.perf_counter()
         self.tol = tol
@@ -151,7 +154,8 @@ class Monitor:
         self.history: list[Record] = []
         self.phases: dict[str, float] = {}
         self.iteration = 0.0
-        self.disk_passes = 0
+        self.times_read = times_read or (lambda: 0)
+        self.handed_over_to = ""  # the solver that went on where another one was stuck
         self.network_bytes = 0
         self.status = "running"
         self.certificate: Certificate | None = None
@@ -192,7 +196,7 @@ class Monitor:
             gap=certificate.gap,
             active_rows=active_rows,
             phases=dict(self.phases),
-            disk_passes=self.disk_passes,
+            disk_passes=self.times_read(),
             network_bytes=self.network_bytes,
         )
         self.history.append(record)

@@ -188,7 +188,7 @@ def test_groups_without_pairs_are_left_out_and_said_once():
         ({"qid": np.arange(300)}, "no group has rows of different grades"),
         ({"y": np.r_[np.nan, np.ones(299)]}, r"y contains NaN \(row 0\)"),
         ({"y": np.r_[1.0, -np.inf, np.ones(298)]}, r"y contains infinity \(row 1\)"),
-        ({"y": np.array(["a", "b", "c"] * 100)}, "y must be numbers"),
+        ({"y": np.array(["a", "b", "c"] * 100)}, "y has labels that are no numbers"),
         ({"y": np.ones(10)}, "300 and 10"),
         ({"qid": np.ones(10)}, "X and qid have inconsistent numbers of samples: 300 and 10"),
         ({"qid": np.r_[1.0, np.nan, np.ones(298)]}, "qid is missing in row 1"),

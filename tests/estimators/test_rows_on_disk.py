@@ -27,6 +27,7 @@ from widemargin.data.convert import convert
 from widemargin.data.disk import DiskRows
 from widemargin.data.shards import ShardWriter
 from widemargin.estimators.validation import check_bytes
+from widemargin.monitor import Monitor
 
 
 def data(n=1500, d=80, classes=2):
@@ -99,9 +100,37 @@ def test_solvers_that_were_asked_for_read_from_disk(tmp_path):
     rows = stored(tmp_path / "rows", X, y)
     for solver in ("stream", "ocas", "newton"):
         model = LinearSVC(solver=solver, random_state=0).fit(rows, y)
-        assert (model.solver_, model.history_[-1].disk_passes > 0) == (solver, solver == "stream")
+        assert (model.solver_, model.history_[-1].disk_passes > 0) == (solver, True)
     model = LinearSVC(checkpoint=tmp_path / "run", random_state=0).fit(rows, y)
     assert model.solver_ == "stream"
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("solver", ["newton", "ocas", "cpa", "bm", "sbm", "stream"])
+def test_passes_over_the_disk_are_counted(tmp_path, monkeypatch, solver, classes):
+    """Each as it ends, whoever made it; in the next fit from zero again."""
+    X, y = data(classes=classes)
+    rows = stored(tmp_path / "rows", X, y)
+    passes, at_checks = [], []
+    blocks, check = DiskRows.blocks, Monitor.check
+
+    def counted(self):
+        yield from blocks(self)
+        passes.append(1)
+
+    def noted(self, *arguments):
+        at_checks.append(len(passes))
+        return check(self, *arguments)
+
+    monkeypatch.setattr(DiskRows, "blocks", counted)
+    monkeypatch.setattr(Monitor, "check", noted)
+    for _ in range(2):
+        passes.clear(), at_checks.clear()
+        model = LinearSVC(solver=solver, tol=1e-2, C=0.1, random_state=0).fit(rows, y)
+        seen = sorted(record.disk_passes for record in model.history_)
+        assert 0 < seen[-1] <= len(passes)
+        if solver != "stream":  # whose reader goes on meanwhile
+            assert seen == sorted(at_checks)
 
 
 def test_little_memory_is_for_the_stream(tmp_path, monkeypatch):

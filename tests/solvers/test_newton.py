@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.svm import LinearSVC
 
+import widemargin
+from tests.blocks import Blocks
 from tests.data.on_disk import write
 from tests.exact import optimum
 from tests.strategies import problems
@@ -26,6 +28,7 @@ from widemargin.solvers import (
     newton_descent,
     newton_direction,
 )
+from widemargin.solvers.coordinate import CoordinateDescent
 from widemargin.solvers.newton import Newton
 
 RISKS = [Hinge, SquaredHinge]
@@ -761,4 +764,34 @@ def test_what_it_is_stuck_with_is_handed_over(risk, monkeypatch):
     state = Newton().solve(problem, State.zero(problem), monitor)
     assert monitor.status == "converged"
     assert "passes" in monitor.phases
+    assert monitor.handed_over_to == "acf"
     assert_certified(problem, state, monitor)
+
+
+def test_who_takes_over_has_the_seed_of_the_fit_and_is_named(monkeypatch):
+    monkeypatch.setattr(newton_descent, "_PATIENCE", 1)
+    monkeypatch.setattr(newton_descent, "_PROGRESS", 1.0)
+    seeds = []
+
+    class Noted(CoordinateDescent):
+        def solve(self, problem, state, monitor):
+            seeds.append(self.seed)
+            return super().solve(problem, state, monitor)
+
+    monkeypatch.setattr(newton, "CoordinateDescent", Noted)
+    problem = tall_problem(1.0)
+    X, y = problem.rows.matrix, problem.risk.y
+    for random_state in (1, 1, 2):
+        model = widemargin.LinearSVC(loss="hinge", solver="newton", random_state=random_state).fit(
+            X, y
+        )
+        assert model.solver_ == "newton, then acf"
+        assert model.status_ == "converged"
+    assert seeds[0] == seeds[1] != seeds[2]
+    path = widemargin.svm_path(X, y, Cs=[1.0], loss="hinge", solver="newton")
+    assert path.solvers == ["newton, then acf"]
+    several = widemargin.LinearSVC(loss="hinge", solver="newton").fit(X, np.arange(y.size) % 3)
+    assert several.solver_ == "newton, then acf"
+    rows = Blocks(X, 100)
+    on_disk = widemargin.LinearSVC(loss="hinge", solver="newton", random_state=0).fit(rows, y)
+    assert on_disk.solver_ == "newton, then ocas"

@@ -116,7 +116,7 @@ def test_more_memory_means_fewer_passes_over_the_disk():
     whole = problem.rows.rows.n_entries * 8
     _, _, little = solve(problem, "stream", 0.1 * whole)
     _, _, much = solve(problem, "stream", 2.0 * whole)
-    assert much.monitor.disk_passes < little.monitor.disk_passes
+    assert much.passes < little.passes
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -149,9 +149,9 @@ def test_rows_are_let_go_and_come_back():
 
 def test_the_trainer_works_while_the_reader_reads():
     problem = on_disk(seconds=0.01)
-    _, monitor, _ = solve(problem, "stream", 10**6)
+    _, monitor, run = solve(problem, "stream", 10**6)
     assert monitor.phases["reading"] > 0.1
-    assert monitor.iteration > 2 * monitor.disk_passes
+    assert monitor.iteration > 2 * run.passes
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

@@ -127,6 +127,8 @@ class DiskRows:
         self._checked = set() if columns is None else set(range(len(files)))
         if columns is not None:
             self._columns = columns
+        # One entry for each pass that has ended: threads may append at once, but not add.
+        self._passes: list[None] = []
         self.n_rows = sum(c.rows for c in counts)
         self.n_entries = sum(c.entries for c in counts)
         self.n_blocks = sum(c.blocks for c in counts)
@@ -143,6 +145,11 @@ class DiskRows:
     def paths(self) -> list[str]:
         """Where the rows are: the files that have any, in order."""
         return [file.path for file, counts in zip(self._files, self._counts) if counts.rows]
+
+    @property
+    def times_read(self) -> int:
+        """How often all rows were read since they were opened, by whomever."""
+        return len(self._passes)
 
     @property
     def nbytes(self) -> int:
@@ -182,6 +189,7 @@ class DiskRows:
                 end = begin + arrays[2].size - 1
                 yield Block(begin, end, arrays)
                 begin = end
+        self._passes.append(None)
 
     def _blocks_of_file(self, number: int) -> Iterator[tuple]:
         file, counts = self._files[number], self._counts[number]
@@ -271,7 +279,7 @@ class DiskRows:
         counts them nevertheless.
         """
         other = copy.copy(self)
-        other.n_features = n_features
+        other.n_features, other._passes = n_features, []
         other.__dict__.pop("_squared_norms", None)
         return other
 

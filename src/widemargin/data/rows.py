@@ -60,6 +60,11 @@ def home(rows):
     return getattr(rows, "like", None)
 
 
+def times_read(rows) -> int:
+    """Return how often all rows were read from disk so far: never, where they are in memory."""
+    return getattr(rows, "times_read", 0)
+
+
 def coef_home(rows):
     """Return an array that is where coefficients are, as `home` does.
 

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from widemargin.data.rows import times_read
+
 
 class Subset:
     """The rows of `rows` that `index` names; satisfies the contract in data/rows.py.
@@ -20,6 +22,10 @@ class Subset:
         self.rows, self.index = rows, np.asarray(index)
         self.n_rows, self.n_features = self.index.size, rows.n_features
         self.dtype = rows.dtype
+
+    @property
+    def times_read(self) -> int:
+        return times_read(self.rows)
 
     def scores(self, W):
         return self.rows.scores(W)[self.index]

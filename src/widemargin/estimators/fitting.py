@@ -4,6 +4,7 @@ import math
 import os
 import time
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -14,7 +15,7 @@ from widemargin import threads
 from widemargin.certificate import Certificate
 from widemargin.data import Rows
 from widemargin.data.memory import MOST_FEATURES
-from widemargin.data.rows import home
+from widemargin.data.rows import home, times_read
 from widemargin.estimators.callbacks import LEVELS, GapLevels
 from widemargin.estimators.checkpoint import Checkpoint
 from widemargin.estimators.validation import check_bytes
@@ -74,6 +75,12 @@ def budget_of(estimator) -> int:
     return budget or auto.DEFAULT_BUDGET
 
 
+def reads_from_now_on(rows) -> Callable[[], int]:
+    """Return what tells how often all rows were read from disk since this call."""
+    already = times_read(rows)
+    return lambda: times_read(rows) - already
+
+
 def share_threads(n_jobs: int, n_problems: int, rows: Rows, solver: str) -> tuple[int, int]:
     """Return how many problems to solve side by side, and how many threads to lend to each.
 
@@ -117,6 +124,7 @@ class Fit:
         self.unsolved = len(problems)
         self.checkpoints: list[Checkpoint] = []
         self.started = time.perf_counter()
+        self.times_read = reads_from_now_on(problems.rows)
         self.context = None
         self.line = None
 
@@ -204,6 +212,7 @@ class Fit:
             on_check=on_check,
             problem=index,
             started=self.started,
+            times_read=self.times_read,
         )
         return self.problems[index], monitor, levels
 
@@ -248,6 +257,7 @@ class Account:
         self.history = [record for monitor in monitors for record in monitor.history]
         self.n_iter = max(1, int(max(monitor.iteration for monitor in monitors)))  # whole ones
         self.status = next((s for s in statuses if s != "converged"), "converged")
+        self.successors = sorted({m.handed_over_to for m in monitors if m.handed_over_to})
 
     def record(self, estimator, solver: str) -> None:
         """Set the attributes of a fitted estimator that tell it."""
@@ -255,7 +265,11 @@ class Account:
         estimator.history_ = self.history
         estimator.n_iter_ = self.n_iter
         estimator.status_ = self.status
-        estimator.solver_ = solver
+        estimator.solver_ = self.solver(solver)
+
+    def solver(self, name: str) -> str:
+        """Return the solver called `name`, and who went on where it was stuck."""
+        return ", then ".join([name, *self.successors])
 
     def warn(self, estimator, stacklevel: int) -> None:
         """Warn if a limit ended the training before its tolerance was reached."""

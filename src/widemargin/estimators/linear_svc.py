@@ -120,7 +120,8 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
     history_ : list of Record
         One per gap check: time, iteration, primal, dual, gap, rows visited, time by phase.
     solver_ : str
-        The solver used.
+        The solver used. "newton, then acf" (or "ocas", for rows on disk or on a GPU) where
+        Newton's method was stuck with a problem, and another solver went on from there.
     status_ : {"converged", "max_iter", "max_time", "interrupted", "callback"}
         Why training stopped; "converged" only if every class did.
     n_iter_ : int

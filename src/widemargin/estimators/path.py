@@ -30,6 +30,7 @@ from widemargin.estimators.fitting import (
     brought_near,
     budget_of,
     choose_solver,
+    reads_from_now_on,
     share_threads,
 )
 from widemargin.estimators.path_step import MadeWhenAsked, Step
@@ -154,7 +155,7 @@ def svm_path(X, y, *, Cs=20, sample_weight=None, **parameters) -> SVMPath:
         intercepts=np.stack([each["intercept_"] for each in attributes]),
         certificates=[account.certificate for account in accounts],
         n_iter=np.array([account.n_iter for account in accounts]),
-        solvers=list(solvers),
+        solvers=[account.solver(name) for account, name in zip(accounts, solvers)],
         statuses=[account.status for account in accounts],
         classes=classes,
     )
@@ -194,6 +195,7 @@ class CostPath:
         self.random = check_random_state(model.random_state)
         self.interruption = Interruption()
         self.started = time.perf_counter()
+        self.times_read = reads_from_now_on(rows)
         self.sets: list = []
         self.states: list[list[State]] = []
         self.monitors: list[list[Monitor]] = []
@@ -270,6 +272,7 @@ class CostPath:
             max_time=seconds,
             interruption=self.interruption,
             started=self.started,
+            times_read=self.times_read,
         )
         seeds = self.random.randint(np.iinfo(np.int32).max, size=n_problems)
         budget = budget_of(self.model)

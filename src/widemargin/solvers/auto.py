@@ -153,7 +153,7 @@ def make(name: str, risk: Risk, seed: int, memory_budget: int = DEFAULT_BUDGET):
     if name == "newton":
         from widemargin.solvers.newton import Newton
 
-        return Newton()
+        return Newton(seed)
     if isinstance(risk, CrammerSinger):
         from widemargin.solvers.multiclass_coordinate import MulticlassDescent
 

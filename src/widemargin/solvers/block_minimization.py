@@ -67,7 +67,7 @@ class _Run(OutOfCore):
                 if self.monitor.must_stop():
                     break
             else:
-                self.monitor.disk_passes += 1
+                self.passes += 1
                 self.absorb_intercept()
             if self.monitor.must_stop() or self.worth_checking():
                 self.check(self.problem.rows.n_rows)

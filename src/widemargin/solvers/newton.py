@@ -75,7 +75,15 @@ _SAMPLE_ROWS_ON_GPU = 100_000
 
 @dataclass(frozen=True)
 class Newton:
-    """Solver for margin risks over any rows; fast where rows are many and features few."""
+    """Solver for margin risks over any rows; fast where rows are many and features few.
+
+    Parameters
+    ----------
+    seed : int
+        Of coordinate descent, to which problems are handed over that it is stuck with.
+    """
+
+    seed: int = 0
 
     def solve(self, problem: Problem, state: State, monitor: Monitor) -> State:
         """Improve `state` until `monitor` says stop; return the best points certified."""
@@ -91,14 +99,14 @@ class Newton:
         count = min(max(2, room // (_BYTES_PER_ROW * rows.n_rows)), _SIDE_BY_SIDE)
         for begin in range(0, len(problems), count):
             some = slice(begin, begin + count)
-            solved += _side_by_side(problems[some], states[some], monitors[some])
+            solved += _side_by_side(problems[some], states[some], monitors[some], self.seed)
         return solved
 
 
-def _side_by_side(problems, states, monitors):
+def _side_by_side(problems, states, monitors, seed):
     sample = None if all(map(_is_warm, states)) else _Sample.of(problems)
     return lockstep.run(
-        [_solve(*of_one, sample) for of_one in zip(problems, states, monitors)], monitors
+        [_solve(*of_one, sample, seed) for of_one in zip(problems, states, monitors)], monitors
     )
 
 
@@ -157,7 +165,7 @@ class _Sample:
 # --- one problem ----------------------------------------------------------------------------
 
 
-def _solve(problem, state, monitor, sample) -> Asking:
+def _solve(problem, state, monitor, sample, seed) -> Asking:
     """Improve `state`: the algorithm of one problem."""
     delta = _FIRST_DELTA
     warm = _is_warm(state)
@@ -182,6 +190,7 @@ def _solve(problem, state, monitor, sample) -> Asking:
     if descent.is_stuck:
         # Features of very different scales: one by one, rows still get there.
         in_memory = hasattr(problem.rows, "arrays")
-        solver = CoordinateDescent() if in_memory else CuttingPlanes("ocas")
+        monitor.handed_over_to = name = "acf" if in_memory else "ocas"
+        solver = CoordinateDescent(name, seed) if in_memory else CuttingPlanes(name)
         return solver.solve(problem, descent.best, monitor)
     return descent.best

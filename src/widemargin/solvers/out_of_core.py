@@ -85,7 +85,8 @@ class OutOfCore:
         self.best_primal = np.inf
         self.optimism = 1.0
         self.predicted = np.inf
-        self.checked_at = 0  # passes over the disk
+        self.passes = 0  # over the rows on disk, of this run
+        self.checked_at = 0  # as many
 
     # --- pieces ---------------------------------------------------------------------------
 
@@ -163,8 +164,8 @@ class OutOfCore:
     def worth_checking(self):
         """Tell, after a pass over the disk, whether a check would succeed, or is due."""
         self.predicted = self.optimism * float(self.seen_gap.sum(dtype=np.float64))
-        since = self.monitor.disk_passes - self.checked_at
-        if since >= max(_PASSES_BETWEEN_CHECKS, _SHARE_BETWEEN_CHECKS * self.monitor.disk_passes):
+        since = self.passes - self.checked_at
+        if since >= max(_PASSES_BETWEEN_CHECKS, _SHARE_BETWEEN_CHECKS * self.passes):
             return True
         penalty = 0.5 * float(np.vdot(self.w.astype(np.float64), self.w))
         if self.problem.intercept is Intercept.PENALIZED:
@@ -195,8 +196,8 @@ class OutOfCore:
             self.offset[1] = float(found.A.sum())
             if problem.intercept is Intercept.FREE:
                 self.offset[0] = found.offset
-        self.monitor.disk_passes += 1
-        self.checked_at = self.monitor.disk_passes
+        self.passes += 1
+        self.checked_at = self.passes
         gap = self.best_primal - certificate.dual
         if np.isfinite(self.predicted) and self.predicted > 0.0:
             self.optimism = float(np.clip(self.optimism * gap / self.predicted, 0.01, 20.0))

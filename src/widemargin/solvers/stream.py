@@ -89,7 +89,7 @@ class _Run(OutOfCore):
         with self.monitor.phase("waiting"):
             block = reader.take(timeout=0.0 if self.pieces else _PATIENCE)
         if block is END_OF_PASS:
-            self.monitor.disk_passes += 1
+            self.passes += 1
             return True
         if block is not None:
             piece = self.piece(block, ~self.in_memory[block.begin : block.end])
