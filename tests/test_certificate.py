@@ -1,3 +1,7 @@
+import re
+from decimal import Decimal
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from exact import optimum
@@ -10,7 +14,7 @@ from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, State, Tangents
 from widemargin.solvers.coordinate import CoordinateDescent
 from widemargin.solvers.cutting_plane import CuttingPlanes
-from widemargin.words import duration, percent
+from widemargin.words import at_most, duration, percent, percent_at_most
 
 
 def exact(problem):
@@ -99,7 +103,7 @@ def test_totals_add_up_and_keep_their_parts():
 @pytest.mark.parametrize(
     ("primal", "dual", "words"),
     [
-        (2.0, 1.999, "proved within 0.05 % of the optimum"),
+        (2.0, 1.999, "proved within 0.051 % of the optimum"),
         (2.0, 2.0, "proved optimal"),
         (2.0, 0.1, "proved at most 20.0 times the optimum"),
         (0.0, 0.0, "proved optimal"),
@@ -148,4 +152,30 @@ def test_a_share_is_written_out_for_people():
     shares = [0.5, 8.1e-4, 6.6e-7, 9.99e-7, 1e-8, 3e-9]
     shown = ["50 %", "0.081 %", "0.000066 %", "0.0001 %", "0.000001 %", "3e-07 %"]
     assert [percent(share) for share in shares] == shown
-    assert str(Certificate(1.0, 1.0 - 6.6e-7)).endswith("proved within 0.000066 % of the optimum")
+    shown = ["50 %", "0.081 %", "0.000066 %", "0.0001 %", "0.000001 %", "3e-07 %"]
+    exactly = [Fraction(Decimal(str(share))) for share in shares]
+    assert [percent_at_most(share) for share in exactly] == shown
+    assert percent_at_most(0.0) == "0 %"
+    assert percent_at_most(Fraction(99001, 10**6)) == "10 %"
+    assert str(Certificate(1.0, 1.0 - 6.6e-7)).endswith("proved within 0.000067 % of the optimum")
+
+
+@given(st.fractions(0, 10**6, max_denominator=10**15) | st.just(0.0) | st.floats(1e-300, 1e6))
+def test_a_bound_in_words_is_never_below_the_bound(bound):
+    shown = Fraction(Decimal(percent_at_most(bound).removesuffix(" %"))) / 100
+    assert bound <= shown <= Fraction(bound) * Fraction(12, 10)
+    shown = Fraction(Decimal(at_most(float(bound))))
+    assert float(bound) <= shown <= Fraction(float(bound)) * Fraction(12, 10)
+
+
+@given(dual=st.floats(1e-300, 1e300), ratio=st.floats(1.0, 1e5))
+def test_a_certificate_in_words_claims_no_more_than_it_proves(dual, ratio):
+    primal = dual * ratio
+    words = Certificate(primal, dual).bound_in_words()
+    excess = Fraction(primal) / Fraction(dual) - 1
+    if words == "proved optimal":
+        assert excess <= Fraction(1, 10**10)
+        return
+    (number,) = re.findall(r"(?:within|at most) ([0-9.,e+-]+)", words)
+    claimed = Fraction(Decimal(number.replace(",", "")))
+    assert excess <= (claimed / 100 if "%" in words else claimed - 1)

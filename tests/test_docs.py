@@ -49,6 +49,19 @@ def agree(shown, printed):
     assert numbers[0] == pytest.approx(numbers[1], rel=1e-3)
 
 
+def test_the_quick_start_says_what_is_printed_to_the_digit(small_files, capsys):
+    """Its numbers are such as every processor prints: who begins should see what is said."""
+    for example in examples(ROOT / "docs" / "quickstart.md"):
+        capsys.readouterr()
+        try:
+            example.evaluate()
+        except SkipTest:
+            continue
+        promised = PRINTED.findall(str(example.parsed))
+        if promised:
+            assert capsys.readouterr().out.splitlines() == promised
+
+
 @pytest.fixture
 def small_files(tmp_path, monkeypatch):
     """The files that commands are shown with, small, in a current folder of their own."""

@@ -15,6 +15,7 @@ can only weaken the bound, never falsify it.
 """
 
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from widemargin.data.products import products
 from widemargin.data.rows import home
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import MarginRisk, RowRisk
-from widemargin.words import percent
+from widemargin.words import percent_at_most, times_at_most
 
 # A gap that is a smaller part of its values than this may as well be none: both were rounded.
 _ROUNDING = 1e-12
@@ -88,8 +89,9 @@ class Certificate:
         if excess <= _ROUNDING:
             return "proved optimal"
         if excess > 1.0:
-            return f"proved at most {self.primal / self.dual:,.1f} times the optimum"
-        return f"proved within {percent(excess)} of the optimum"
+            return f"proved at most {times_at_most(self.primal, self.dual)} times the optimum"
+        bound = percent_at_most(Fraction(self.primal) / Fraction(self.dual) - 1)
+        return f"proved within {bound} of the optimum"
 
     def __str__(self) -> str:
         return f"objective {self.primal:.6g}, {self.bound_in_words()}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from widemargin.words import count, percent
+from widemargin.words import count, percent_at_most
 
 # These count passes over the rows; others count iterations.
 PASSING_SOLVERS = ("dcd", "acf", "stream", "bm", "sbm")
@@ -173,7 +173,7 @@ def doubts(search, spelled: Callable[[str], str] = str) -> Iterator[str]:
     if n_loose:
         yield (
             f"{n_loose} of {gaps.size} trainings stopped before {spelled('tol')} {search.tol:g}, "
-            f"with gaps of up to {percent(gaps.max())}: raise {spelled('max_iter')} or "
+            f"with gaps of up to {percent_at_most(gaps.max())}: raise {spelled('max_iter')} or "
             f"{spelled('max_time')}"
         )
     if search.status_ in ("max_iter", "max_time"):

@@ -1,13 +1,48 @@
 """Numbers as people read them: counts, shares, sizes."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
 
 def percent(fraction: float) -> str:
     """Format with two significant digits: 0.00081 as "0.081 %", 6.6e-07 as "0.000066 %"."""
-    value = 100.0 * fraction
+    return _in_percent(100.0 * fraction)
+
+
+def percent_at_most(bound: float | Fraction) -> str:
+    """Format a bound as `percent` does, rounded up, so that what is said is true."""
+    if not 0 < bound < math.inf:
+        return percent(float(bound))
+    return _in_percent(_rounded_up(100 * Fraction(bound)))
+
+
+def at_most(bound: float) -> str:
+    """Format a bound with two significant digits, rounded up: 0.00121 as "0.0013"."""
+    if not 0 < bound < math.inf:
+        return f"{bound:.2g}"
+    value = _rounded_up(Fraction(bound))
+    return f"{value:.2g}" if value < 10.0 else f"{value:.0f}"
+
+
+def times_at_most(larger: float, smaller: float) -> str:
+    """Format larger / smaller with one decimal, rounded up: 1.61 as "1.7"."""
+    if not math.isfinite(larger):
+        return f"{larger / smaller:,.1f}"
+    whole, tenths = divmod(math.ceil(10 * Fraction(larger) / Fraction(smaller)), 10)
+    return f"{whole:,}.{tenths}"
+
+
+def _rounded_up(value: Fraction) -> float:
+    """Return a positive number rounded up to two digits, or to a whole number."""
+    exponent = math.floor(math.log10(value.numerator) - math.log10(value.denominator))
+    exponent += (value >= Fraction(10) ** (exponent + 1)) - (value < Fraction(10) ** exponent)
+    unit = Fraction(10) ** min(exponent - 1, 0)
+    return float(math.ceil(value / unit) * unit)
+
+
+def _in_percent(value: float) -> str:
     if value >= 10.0:
         return f"{value:.0f} %"
     if not 1e-6 <= value < 1e-4:

@@ -19,6 +19,7 @@ from sklearn.svm import LinearSVC as SklearnLinearSVC
 
 from widemargin import LinearSVC, LinearSVCCV
 from widemargin.estimators.calibration import fit_sigmoids, probabilities
+from widemargin.estimators.fitting import Fit
 from widemargin.estimators.path import CostPath
 
 TIGHT = {"tol": 1e-10, "random_state": 0}
@@ -148,6 +149,28 @@ def test_rare_classes():
     y[1:3] = "a"
     with pytest.raises(ValueError, match=r"probability=True .* class 'b' has only one row"):
         LinearSVC(probability=True).fit(X, y.astype(object))
+
+
+def test_what_cannot_be_calibrated_is_refused_before_training(monkeypatch):
+    def train(*arguments):
+        raise AssertionError("training has begun")
+
+    monkeypatch.setattr(Fit, "run", train)
+    monkeypatch.setattr(CostPath, "advance", train)
+    X, y = data(3)
+    one = np.where(np.arange(y.size) == 5, "d", y)
+    weights = np.where(y == "a", 0.0, 1.0)
+    for model in (LinearSVC(probability=True), LinearSVC(probability=True, warm_start=True)):
+        with pytest.raises(ValueError, match="class 'd' has only one row"):
+            model.fit(X, one)
+        with pytest.raises(ValueError, match="class 'a' has no row of a weight above zero"):
+            model.fit(X, y, sample_weight=weights)
+    with pytest.raises(ValueError, match="none of them are of class 'a'"):
+        LinearSVCCV(Cs=[0.1], probability=True).fit(X, y, sample_weight=weights)
+    folds = [(np.flatnonzero(y == "c"), np.flatnonzero(y != "c"))]
+    folds[0][0][0] = folds[0][1][0]
+    with pytest.raises(ValueError, match="none of them are of class 'c'"):
+        LinearSVCCV(Cs=[0.1], cv=folds, probability=True).fit(X, y)
 
 
 def test_a_class_that_is_never_held_out():

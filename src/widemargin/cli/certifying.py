@@ -7,7 +7,7 @@ from widemargin.certificate import Certificate
 from widemargin.cli.errors import BadInput, complain, reading, shown
 from widemargin.cli.inputs import read_data, read_model, with_features
 from widemargin.estimators.certify import certify, training_rows
-from widemargin.words import percent, shape_in_words
+from widemargin.words import percent_at_most, shape_in_words
 
 
 def certify_again(model: str, data: str) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def certify_again(model: str, data: str) -> dict[str, Any]:
 
 def in_words(certificate: Certificate) -> dict[str, str]:
     """Say what a certificate proves in a few lines."""
-    share = percent(max(0.0, certificate.relative_gap))  # rounded, it may be below
+    share = percent_at_most(max(0.0, certificate.relative_gap))  # rounded, it may be below
     return {
         "primal": f"{certificate.primal:.10g}",
         "dual": f"{certificate.dual:.10g}",

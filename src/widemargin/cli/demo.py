@@ -15,7 +15,7 @@ from sklearn.svm import LinearSVC as SklearnLinearSVC
 
 from widemargin import LinearSVC
 from widemargin.certificate import Certificate
-from widemargin.words import count, percent, shape_in_words
+from widemargin.words import count, percent_at_most, shape_in_words
 
 C = 1.0
 FITS = 3
@@ -83,7 +83,7 @@ def show(results: list[dict]) -> None:
             *_accuracy_and_time(ours),
             f"{certificate['primal']:.3f}",
             f"{certificate['dual']:.3f}",
-            percent(max(0.0, certificate["relative_gap"])),  # rounding
+            percent_at_most(max(0.0, certificate["relative_gap"])),  # rounding
         )
         table.add_row(
             "scikit-learn",

@@ -16,7 +16,7 @@ from widemargin.cli.errors import BadInput
 from widemargin.cli.inputs import Data
 from widemargin.cli.options import given_options
 from widemargin.curves import score_name
-from widemargin.words import count, percent, shape_in_words
+from widemargin.words import count, percent_at_most, shape_in_words
 
 # Options of `tune` that are `train`'s, too, and mean the same there.
 _SHARED = (
@@ -103,7 +103,7 @@ def show(model: LinearSVCCV) -> None:
             cost,
             f"{mean[place]:.4f}",
             f"{deviation[place]:.4f}",
-            percent(worst[place]),
+            percent_at_most(worst[place]),
             f"{bar} best" if best else bar,
             style="bold" if best else None,
         )

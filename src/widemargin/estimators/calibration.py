@@ -34,6 +34,7 @@ def fit_sigmoids(scores, y, classes, sample_weight=None):
     scores : ndarray of shape (n, m)
         Of rows that the classifier was not trained on; m is 1 for two classes.
     y : ndarray of shape (n,)
+        All classes are among them (`check_held_out`).
     classes : ndarray of shape (k,)
     sample_weight : ndarray of shape (n,) or None
     """
@@ -41,12 +42,6 @@ def fit_sigmoids(scores, y, classes, sample_weight=None):
     sigmoids = []
     for score, label in zip(scores.T, classes[-scores.shape[1] :], strict=True):
         is_label = y == label
-        if is_label.all() or not is_label.any():
-            how_many = "all" if is_label.any() else "none"
-            raise ValueError(
-                f"probability=True calibrates scores on held-out rows, and {how_many} of them are "
-                f"of class {label_in_words(label)}"
-            )
         calibrated = CalibratedClassifierCV(
             _Scores(), cv=[(everything, everything)], ensemble=False
         )
@@ -56,6 +51,16 @@ def fit_sigmoids(scores, y, classes, sample_weight=None):
         (sigmoid,) = whole.calibrators
         sigmoids.append((sigmoid.a_, sigmoid.b_))
     return np.array(sigmoids)
+
+
+def check_held_out(y, classes) -> None:
+    """Raise ValueError if the rows that scores are calibrated on are not of all classes."""
+    missing = np.setdiff1d(classes, y)
+    if missing.size:
+        raise ValueError(
+            "probability=True calibrates scores on held-out rows, and none of them are of class "
+            f"{label_in_words(missing[0])}"
+        )
 
 
 def probabilities(scores, sigmoids):
@@ -68,7 +73,7 @@ def probabilities(scores, sigmoids):
     return np.divide(each, total, out=even, where=total > 0.0)
 
 
-def calibrate(model, rows, y, weights, states, interruption):
+def calibrate(model, rows, y, weights, folds, states, interruption):
     """Return the sigmoids of a model, from scores by models that have not seen the rows.
 
     The rows are split into folds, and a model is trained without each, to the gap that the
@@ -80,6 +85,8 @@ def calibrate(model, rows, y, weights, states, interruption):
     rows : Rows of shape (n, d)
     y : ndarray of shape (n,)
     weights : ndarray of shape (n,) or None
+    folds : list of (train, held_out)
+        As `calibration_folds` returns them.
     states : list of State
         Of the model's problems.
     interruption : Interruption
@@ -91,8 +98,6 @@ def calibrate(model, rows, y, weights, states, interruption):
         As `fit_sigmoids` returns them.
     """
     classes, codes = model.classes_, np.searchsorted(model.classes_, y)
-    counted = np.arange(y.size) if weights is None else np.flatnonzero(weights > 0.0)
-    folds = _split(counted, codes, classes)
     reached = max(part.relative_gap for part in model.certificate_.parts or [model.certificate_])
     path = CostPath(
         clone(model).set_params(tol=max(model.tol, reached)),
@@ -109,22 +114,44 @@ def calibrate(model, rows, y, weights, states, interruption):
     scores = np.empty((y.size, model.intercept_.size))
     for which, (_, held_out) in enumerate(folds):
         scores[held_out] = path.scores(which, held_out)
+    counted = _counted(y.size, weights)
     weights = None if weights is None else weights[counted]
     return fit_sigmoids(scores[counted], y[counted], classes, weights)
 
 
-def _split(counted, codes, classes):
-    """Return stratified folds of the rows `counted`, [(train, held_out)]."""
+def calibration_folds(codes, classes, weights):
+    """Return stratified folds of the rows that have a weight, [(train, held_out)].
+
+    There are as many as the rarest class has rows, if these are few.
+
+    Parameters
+    ----------
+    codes : ndarray of int, shape (n,)
+        Place of each row's class in `classes`.
+    classes : ndarray of shape (k,)
+    weights : ndarray of shape (n,) or None
+
+    Raises
+    ------
+    ValueError
+        If a class has a single row, or none.
+    """
+    counted = _counted(codes.size, weights)
     sizes = np.bincount(codes[counted], minlength=classes.size)
-    rarest = sizes[sizes > 0].min()
+    rarest = int(sizes.min())
     if rarest < 2:
-        label = label_in_words(classes[np.flatnonzero(sizes == rarest)[0]])
+        label = label_in_words(classes[np.argmin(sizes)])
+        of_weight = "" if weights is None else " of a weight above zero"
         raise ValueError(
             "probability=True holds rows out to calibrate scores on, and class "
-            f"{label} has only one row"
+            f"{label} has {'only one' if rarest else 'no'} row{of_weight}"
         )
-    splitter = StratifiedKFold(min(CALIBRATION_FOLDS, int(rarest)))
+    splitter = StratifiedKFold(min(CALIBRATION_FOLDS, rarest))
     return [
         (counted[train], counted[held_out])
         for train, held_out in splitter.split(counted, codes[counted])
     ]
+
+
+def _counted(n_rows, weights):
+    return np.arange(n_rows) if weights is None else np.flatnonzero(weights > 0.0)

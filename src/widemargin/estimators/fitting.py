@@ -23,6 +23,7 @@ from widemargin.monitor import Interruption, Monitor
 from widemargin.problem import State
 from widemargin.progress import ProgressLine
 from widemargin.solvers import auto
+from widemargin.words import at_most
 
 # Bytes that solvers hold in memory besides the rows, at most: per row and per feature, and for
 # each problem that they solve at once.
@@ -278,9 +279,9 @@ class Account:
         worst = max(part.relative_gap for part in self.certificate.parts or [self.certificate])
         warnings.warn(
             f"training stopped at {self.status}={getattr(estimator, self.status)} with a relative "
-            f"duality gap of {worst:.2g}, above tol={estimator.tol:g}. The model can be used, and "
-            f"up to that fraction of its objective could still be saved: raise {self.status}, "
-            "lower C or scale the features.",
+            f"duality gap of {at_most(worst)}, above tol={estimator.tol:g}. The model can be "
+            "used, and up to that fraction of its objective could still be saved: raise "
+            f"{self.status}, lower C or scale the features.",
             ConvergenceWarning,
             stacklevel=stacklevel,
         )

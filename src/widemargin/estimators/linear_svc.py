@@ -228,6 +228,12 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
                 f"checkpoint goes with {', '.join(map(repr, auto.OUT_OF_CORE))}, for rows on "
                 f"disk; solver {solver!r} keeps none"
             )
+        folds = None
+        if self.probability:
+            # Imported when needed: scikit-learn's calibration loads much else.
+            from widemargin.estimators.calibration import calibrate, calibration_folds
+
+            folds = calibration_folds(on_host(codes), classes, weights)
         fit = Fit(self, problems, solver, self._seeds(problems), starts, data)
         fit.run()
         for name, value in problems.attributes(fit.states).items():
@@ -236,12 +242,9 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         self.dual_variables_ = in_place(fit.states)
         fit.record()
         vars(self).pop("sigmoids_", None)  # of an earlier fit
-        if self.probability:
-            # Imported when needed: scikit-learn's calibration loads much else.
-            from widemargin.estimators.calibration import calibrate
-
+        if folds is not None:
             y = on_host(y)
-            self.sigmoids_ = calibrate(self, rows, y, weights, fit.states, fit.interruption)
+            self.sigmoids_ = calibrate(self, rows, y, weights, folds, fit.states, fit.interruption)
         return self
 
     def _seeds(self, problems):

@@ -17,7 +17,7 @@ from widemargin.arrays import beside, on_host
 from widemargin.data import is_rows
 from widemargin.data.devices import is_on_gpu, placed
 from widemargin.data.rows import home
-from widemargin.estimators.calibration import fit_sigmoids
+from widemargin.estimators.calibration import check_held_out, fit_sigmoids
 from widemargin.estimators.fitting import Account, brought_near, like
 from widemargin.estimators.folds import check_folds, fold_weights
 from widemargin.estimators.linear_svc import LinearSVC, wants_probability
@@ -178,6 +178,8 @@ class LinearSVCCV(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimato
         splitter = check_cv(self.cv, y, classifier=True)
         in_place_of_X = np.zeros((y.size, 1)) if is_rows(X) else X
         folds = check_folds(splitter.split(in_place_of_X, y, groups), y, weights)
+        if self.probability:
+            check_held_out(y[np.concatenate([held_out for _, held_out in folds])], np.unique(y))
         model.n_features_in_ = self.n_features_in_
         data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
         n_problems = len(folds) * np.unique(y).size

@@ -48,6 +48,7 @@ from widemargin.monitor import Interruption, Monitor
 from widemargin.problem import State
 from widemargin.progress import ProgressBar
 from widemargin.solvers import auto
+from widemargin.words import at_most
 
 # Problems for each thread, of which one waits: when they are fewer, some of the next cost begin.
 _UNDER_WAY = 2
@@ -381,7 +382,7 @@ def warn_of_limits(model, cut_short, n_solved: int, stacklevel: int) -> None:
     gap, limit = max(cut_short)
     warnings.warn(
         f"{len(cut_short)} of {n_solved} trainings stopped at a limit, the worst at "
-        f"{limit}={getattr(model, limit)} with a relative duality gap of {gap:.2g}, "
+        f"{limit}={getattr(model, limit)} with a relative duality gap of {at_most(gap)}, "
         f"above tol={model.tol:g}. They can be used, and up to that fraction of the "
         f"objective could still be saved: raise {limit}, leave out large Cs or scale the "
         "features.",

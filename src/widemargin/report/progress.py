@@ -17,7 +17,7 @@ from widemargin.curves import (
 from widemargin.report.charts import REFERENCE, Chart, Curve, bar, line_chart, series_class
 from widemargin.report.proof import share
 from widemargin.report.scales import linear, logarithmic, plain
-from widemargin.words import duration, percent
+from widemargin.words import duration, percent, percent_at_most
 
 # Beyond so many curves all look alike, and are told apart by pointing at them.
 MOST_CURVES = 12
@@ -61,7 +61,7 @@ def _gap_chart(model, curves: list[HistoryCurve]) -> Chart:
         who = f"{curve.name}: " if curve.name else ""
 
         def words(at, gap, who=who):
-            return f"{who}{percent(gap)} after {duration(at / factor)}"
+            return f"{who}{percent_at_most(gap)} after {duration(at / factor)}"
 
         style = "many" if many else series_class(number)
         name = curve.name if not many else ""
@@ -78,7 +78,7 @@ def _gap_chart(model, curves: list[HistoryCurve]) -> Chart:
         x_label=_since(model, unit),
         y_label="gap, part of the objective",
         y_text=percent,
-        summary=f"Against {unit}, on a logarithmic scale; it ends at {percent(last)}.",
+        summary=f"Against {unit}, on a logarithmic scale; it ends at {percent_at_most(last)}.",
         note="One curve for each class." if many else "",
     )
 

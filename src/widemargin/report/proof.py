@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from widemargin.curves import iteration_unit, part_names
-from widemargin.words import count, percent
+from widemargin.words import at_most, count, percent, percent_at_most
 
 # A relative gap below this is rounding.
 _NOTHING = 1e-12
@@ -23,7 +23,7 @@ def why_it_stopped(model, spelled=lambda name: f"{name} ="):
 
 def share(fraction: float) -> str:
     """Format a relative gap; rounded, it may be below zero."""
-    return percent(fraction) if fraction > _NOTHING else "0 %"
+    return percent_at_most(fraction) if fraction > _NOTHING else "0 %"
 
 
 def proof(model) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def _row(certificate) -> dict[str, str]:
     return {
         "primal": beside_the_gap(certificate.primal),
         "dual": beside_the_gap(certificate.dual),
-        "gap": f"{gap:.2g}" if gap < 100.0 else f"{gap:,.0f}",
+        "gap": at_most(gap) if gap < 100.0 else f"{math.ceil(gap):,}",
         "share": share(certificate.relative_gap),
     }
 
