@@ -13,9 +13,12 @@ import pytest
 from clusters import QUIET, collections, halves, rows, slow_parts
 from dask import delayed
 from distributed import Client, LocalCluster
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, make_scorer
 
-from widemargin.dask import ClusterError, LinearSVC, LinearSVCCV
+from widemargin import monitor
+from widemargin.dask import ClusterError, LinearSVC, LinearSVCCV, training
+from widemargin.data import partitions
 
 SETTINGS = {"C": 0.1, "loss": "hinge", "solver": "cpa", "fit_intercept": False}
 
@@ -201,3 +204,154 @@ def test_the_cluster_is_gone_while_c_is_chosen():
     np.testing.assert_array_equal(np.isnan(model.scores_), [[True, False, False]] * 2)
     assert model.C_ in (0.001, 0.01)
     assert not hasattr(model, "best_estimator_")
+
+
+@contextmanager
+def small_cluster(n_workers):
+    """Yield a cluster of threads, and its client."""
+    with (
+        LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, processes=False, **QUIET
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield cluster, client
+
+
+@contextmanager
+def all_workers_leave(cluster, file, then=lambda: None):
+    """Have all workers leave once the slow rows of a file were scored some times."""
+
+    def leave():
+        while file.stat().st_size < 16:
+            time.sleep(0.02)
+        cluster.scale(0)
+        while cluster.scheduler.workers:
+            time.sleep(0.02)
+        then()
+
+    with meanwhile(leave):
+        yield
+
+
+def assert_kept(model, y):
+    """What was reached before is a model like others."""
+    assert 0.0 < model.certificate_.dual < model.certificate_.primal < np.inf
+    assert model.n_iter_ == model.history_[-1].iteration
+    assert model.to_local().predict(np.zeros((3, model.n_features_in_))).shape == (3,)
+
+
+def test_a_cluster_that_never_has_workers(monkeypatch):
+    X, y = rows(n=600)
+    parts = [delayed(some) for some in halves(X)]
+    monkeypatch.setattr(partitions, "SECONDS_WITHOUT_WORKERS", 0.6)
+    with small_cluster(0) as (_, client):
+        for model in (LinearSVC(client=client), LinearSVCCV(client=client)):
+            with pytest.raises(ClusterError, match="start some, or set max_time to wait"):
+                model.fit(parts, halves(y))
+        monkeypatch.setattr(partitions, "SECONDS_WITHOUT_WORKERS", 1e9)
+        with pytest.raises(ClusterError, match="max_time is over, and the cluster has no workers"):
+            LinearSVC(client=client, max_time=0.1).fit(parts, halves(y))
+
+
+def test_a_cluster_that_has_no_workers_yet(monkeypatch):
+    X, y = rows(n=600)
+    monkeypatch.setattr(partitions, "SECONDS_WITHOUT_WORKERS", 0.0)  # a time limit is what counts
+    with small_cluster(0) as (cluster, client):
+        wait = partitions.Partitions._check_patience
+
+        def start_one(self, since):
+            wait(self, since)
+            cluster.scale(1)
+
+        monkeypatch.setattr(partitions.Partitions, "_check_patience", start_one)
+        model = LinearSVC(client=client, max_time=600.0, **SETTINGS)
+        model.fit([delayed(some) for some in halves(X)], halves(y))
+    assert model.status_ == "converged"
+
+
+class Clock:
+    """The module `time`, in which an hour may pass at once."""
+
+    monotonic = staticmethod(time.monotonic)
+    ahead = 0.0
+
+    def perf_counter(self):
+        return time.perf_counter() + self.ahead
+
+    def skip_an_hour(self):
+        self.ahead = 3600.0
+
+
+def test_all_workers_leave_until_the_time_is_over(tmp_path, monkeypatch):
+    X, y = rows(n=600)
+    file, clock = tmp_path / "slow", Clock()
+    for module in (partitions, training, monitor):
+        monkeypatch.setattr(module, "time", clock)
+    parts = slow_parts(X, 0.02, file)
+    with small_cluster(2) as (cluster, client):
+        model = LinearSVC(client=client, max_time=3000, **SETTINGS | {"tol": 1e-12})
+        with (
+            all_workers_leave(cluster, file, clock.skip_an_hour),
+            pytest.warns(ConvergenceWarning, match="max_time=3000"),
+        ):
+            model.fit(parts, halves(y))
+    assert model.status_ == "max_time"
+    assert_kept(model, y)
+
+
+def test_all_workers_leave_and_somebody_presses_ctrl_c(tmp_path):
+    X, y = rows(n=600)
+    file = tmp_path / "slow"
+    parts = slow_parts(X, 0.02, file)
+
+    def press():
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with small_cluster(2) as (cluster, client):
+        model = LinearSVC(client=client, **SETTINGS | {"tol": 1e-12})
+        with all_workers_leave(cluster, file, press):
+            model.fit(parts, halves(y))
+    assert model.status_ == "interrupted"
+    assert_kept(model, y)
+
+
+def test_all_workers_leave_and_none_comes(tmp_path, monkeypatch):
+    """An error; what was reached stays, as where the scheduler is gone."""
+    monkeypatch.setattr(partitions, "SECONDS_WITHOUT_WORKERS", 0.6)
+    X, y = rows(n=600)
+    file = tmp_path / "slow"
+    parts = slow_parts(X, 0.02, file)
+    with small_cluster(2) as (cluster, client):
+        model = LinearSVC(client=client, **SETTINGS | {"tol": 1e-12})
+        lost = pytest.raises(ClusterError, match="the cluster has had no workers for")
+        with all_workers_leave(cluster, file), lost:
+            model.fit(parts, halves(y))
+    assert model.status_ == "interrupted"
+    assert_kept(model, y)
+
+
+def test_all_workers_leave_while_c_is_chosen(monkeypatch):
+    monkeypatch.setattr(partitions, "SECONDS_WITHOUT_WORKERS", 0.6)
+    X, y = rows(n=600)
+    calls = []
+    with small_cluster(1) as (cluster, client):
+
+        def leave_then_score(y, predicted):
+            calls.append(None)
+            if len(calls) == 4:
+                cluster.scale(0)
+            return accuracy_score(y, predicted)
+
+        model = LinearSVCCV(
+            Cs=[0.1, 0.001, 0.01],
+            cv=2,
+            scoring=make_scorer(leave_then_score),
+            tol=1e-2,
+            client=client,
+        )
+        with pytest.raises(ClusterError, match="the cluster has had no workers for"):
+            model.fit([delayed(some) for some in halves(X)], halves(y))
+    assert model.status_ == "interrupted"
+    assert np.isfinite(model.scores_[:, 1:]).all()
+    assert model.C_ in (0.001, 0.01)

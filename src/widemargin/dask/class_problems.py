@@ -18,7 +18,8 @@ class ClassProblems(Problems):
     Parameters
     ----------
     model : estimator
-        With client and the parameters of `widemargin.dask.LinearSVC` that say what is minimised.
+        With client, max_time, and the parameters of `widemargin.dask.LinearSVC` that say what is
+        minimised.
     make_part : callable
     vectors : X, y, sample_weight, and what else `make_part` takes
 
@@ -36,7 +37,7 @@ class ClassProblems(Problems):
     """
 
     def __init__(self, model, make_part, *vectors):
-        super().__init__(model.client, make_part, tasks.describe_classes, *vectors)
+        super().__init__(model, make_part, tasks.describe_classes, *vectors)
         self.model = model
         labels, counts_of, weights_of, weighted = self.described
         self.weighted = any(weighted)

@@ -90,9 +90,7 @@ class _RankingProblem(Problems):
     """The one problem whose solution orders the rows."""
 
     def __init__(self, model, X, y, sample_weight, qid):
-        super().__init__(
-            model.client, graded_part, tasks.describe_ranking, X, y, sample_weight, qid
-        )
+        super().__init__(model, graded_part, tasks.describe_ranking, X, y, sample_weight, qid)
         groups, n_pairs, sums = self.described
         _check_groups(groups)
         self.n_pairs = sum(n_pairs)

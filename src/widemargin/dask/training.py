@@ -17,7 +17,7 @@ from widemargin.dask.oracle import ClusterOracle
 from widemargin.dask.rounds import Rounds
 from widemargin.dask.tasks import Part, RankingRecipe, Recipe
 from widemargin.data import as_rows
-from widemargin.data.partitions import Partitions, Shard, delayed_parts
+from widemargin.data.partitions import NoWorkers, Partitions, Shard, delayed_parts
 from widemargin.estimators.fitting import Account, like
 from widemargin.estimators.linear_svc import LinearSVC
 from widemargin.estimators.order import check_grades
@@ -150,7 +150,7 @@ class Training:
     ----------
     problems : Problems
     model : estimator
-        With solver, tol and max_iter.
+        With solver, tol, max_iter and max_time.
     interruption : Interruption
     """
 
@@ -158,6 +158,12 @@ class Training:
         self.problems, self.model, self.interruption = problems, model, interruption
         self.rounds = Rounds(problems.parts)
         self.started = time.perf_counter()
+        problems.parts.is_interrupted = lambda: interruption.requested
+        problems.parts.deadline = self._deadline()
+
+    def _deadline(self):
+        """Return when there is no time left to wait for workers; None: never."""
+        return None if self.model.max_time is None else self.started + self.model.max_time
 
     def room(self, job: Job) -> int:
         """Return how many problems such as `job` may share rounds."""
@@ -204,12 +210,21 @@ class Training:
             )
             oracle = self.oracle(job)
             solvers.append(partial(CuttingPlanes(model.solver).ask, oracle, job.state, job.bundle))
+        parts, monitors = self.problems.parts, [jobs[place].monitor for place in places]
+        parts.deadline = monitors[-1].deadline  # of those that begin together
         try:
             states = self.rounds.run(solvers)
+        except NoWorkers:
+            # Asked to stop, all hand out what they have; without that, there is nothing to.
+            may_stop = all(monitor.must_stop() for monitor in monitors)
+            if not may_stop or any(monitor.certificate is None for monitor in monitors):
+                raise
+            states = [jobs[place].state for place in places]
         finally:
-            for place in places:
-                if jobs[place].monitor.status == "running":
-                    jobs[place].monitor.status = "interrupted"
+            parts.deadline = self._deadline()
+            for monitor in monitors:
+                if monitor.status == "running":
+                    monitor.status = "interrupted"
         for place, state in zip(places, states, strict=True):
             jobs[place].state = state
 
@@ -233,7 +248,8 @@ class Problems:
 
     Parameters
     ----------
-    client : distributed.Client or None
+    model : estimator
+        With client and max_time.
     describe : callable(Part) -> (name, rows, features, ...)
     vectors : X, y, sample_weight, and what else `make_part` takes
     """
@@ -241,11 +257,12 @@ class Problems:
     #: how the offset of scores is treated
     intercept = Intercept.NONE
 
-    def __init__(self, client, make_part, describe, *vectors):
+    def __init__(self, model, make_part, describe, *vectors):
         self.parts = Partitions(
-            client or _current_client(),
+            model.client or _current_client(),
             delayed_parts(make_part, *vectors),
             anywhere=isinstance(vectors[0], str | os.PathLike),
+            max_time=model.max_time,
         )
         self.names, sizes, widths, *self.described = zip(*self.each(describe), strict=True)
         if len(set(widths)) > 1:

@@ -20,6 +20,8 @@ _LOOK = 0.5
 _TRUSTED = 5.0
 # Graphs that may fail in a row, each for the loss of a worker.
 _PATIENCE = 10
+#: seconds to wait for a worker where the cluster has none, unless there is a time limit
+SECONDS_WITHOUT_WORKERS = 300.0
 
 
 class Shard(NamedTuple):
@@ -30,7 +32,11 @@ class Shard(NamedTuple):
 
 
 class ClusterError(RuntimeError):
-    """The cluster is gone."""
+    """The cluster is gone, or has no workers."""
+
+
+class NoWorkers(ClusterError):
+    """The cluster has no workers, and there is no more time to wait for any."""
 
 
 class Partitions:
@@ -43,10 +49,22 @@ class Partitions:
         Each makes a part. They are kept: a part that is lost with its worker is made again.
     anywhere : bool, default=False
         Whether they are as soon made by one worker as by another: then all get as many.
+    max_time : float or None, default=None
+        Seconds, from now on, to wait for a worker where there is none. None:
+        `SECONDS_WITHOUT_WORKERS`, from when there was none.
+
+    Attributes
+    ----------
+    deadline : float or None
+        The reading of `time.perf_counter` at which that ends.
+    is_interrupted : callable() -> bool
+        Asked while there is no worker: whether to wait no longer.
     """
 
-    def __init__(self, client, parts, anywhere: bool = False):
+    def __init__(self, client, parts, anywhere: bool = False, max_time: float | None = None):
         self.client, self.names, self.parts = client, list(parts), list(parts.values())
+        self.deadline = None if max_time is None else time.perf_counter() + max_time
+        self.is_interrupted: Callable[[], bool] = lambda: False
         self.futures = self._in_turn() if anywhere else client.compute(self.parts)
         self.find()
 
@@ -134,7 +152,8 @@ class Partitions:
     def result(self, make_graph: Callable):
         """Return the value of the future that is made; of another one, if workers are lost.
 
-        Raises ClusterError if all are, or soon after the scheduler is gone.
+        Raises ClusterError soon after the scheduler is gone, or if there are no workers for too
+        long.
         """
         from distributed import CancelledError, KilledWorker
         from distributed.client import ClosedClientError
@@ -154,15 +173,41 @@ class Partitions:
     def _wait(self, futures):
         from distributed import CancelledError, wait
 
+        without_since = None
         while True:
             try:
                 wait(futures, timeout=_LOOK)
                 return
             except TimeoutError:
                 self._check()
+                if self._has_workers():
+                    without_since = None
+                else:
+                    without_since = without_since or time.perf_counter()
+                    self._check_patience(without_since)
             except CancelledError:
                 self._check()
                 raise
+
+    def _has_workers(self):
+        try:
+            return bool(self.client.nthreads())
+        except OSError:
+            return True  # nobody knows: the next look tells whether the scheduler is there
+
+    def _check_patience(self, without_since):
+        """Raise NoWorkers if there have been none for too long."""
+        now = time.perf_counter()
+        if self.is_interrupted():
+            raise NoWorkers("interrupted, and the cluster has no workers")
+        if self.deadline is not None:
+            if now >= self.deadline:
+                raise NoWorkers("max_time is over, and the cluster has no workers")
+        elif now - without_since >= SECONDS_WITHOUT_WORKERS:
+            raise NoWorkers(
+                f"the cluster has had no workers for {SECONDS_WITHOUT_WORKERS:g} s: start some, "
+                "or set max_time to wait for them longer"
+            )
 
     def _check(self):
         if self.client.status != "running":
