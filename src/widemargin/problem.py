@@ -65,6 +65,40 @@ class Tangents:
         )
 
 
+@dataclass(frozen=True)
+class SparseDual:
+    """Dual variables of which most are zero, kept small.
+
+    Attributes
+    ----------
+    index : ndarray of shape (m,), uint32 or wider
+        Rows, rising, where they are not zero.
+    values : ndarray of shape (m,)
+    n_rows : int
+    """
+
+    index: np.ndarray
+    values: np.ndarray
+    n_rows: int
+
+    @classmethod
+    def of(cls, dual: np.ndarray) -> "SparseDual":
+        """Return what an array (n,) has."""
+        index = np.flatnonzero(dual)
+        small = index.astype(np.uint32) if dual.size < 1 << 32 else index
+        return cls(small, dual[index], dual.size)
+
+    @property
+    def nbytes(self) -> int:
+        return self.index.nbytes + self.values.nbytes
+
+    def dense(self) -> np.ndarray:
+        """Return the array (n,)."""
+        dual = np.zeros(self.n_rows)
+        dual[self.index] = self.values
+        return dual
+
+
 @dataclass
 class State:
     """A primal point, a dual point, and what is needed to go on from there.
@@ -76,12 +110,25 @@ class State:
         The intercept b.
     dual : ndarray of shape (n,) or (n, k), or Tangents
         alpha >= 0; `risk.signed(alpha)` are the dual variables A. Tangents where the risk
-        is no sum over rows.
+        is no sum over rows. SparseDual while it waits for others: solvers know none.
     """
 
     coef: np.ndarray
     offset: float | np.ndarray
-    dual: np.ndarray | Tangents
+    dual: np.ndarray | Tangents | SparseDual
+
+    def packed(self) -> "State":
+        """Return the same with sparse dual variables, where these are smaller, to be kept."""
+        if not isinstance(self.dual, np.ndarray) or self.dual.ndim > 1:
+            return self
+        small = SparseDual.of(self.dual)
+        return State(self.coef, self.offset, small) if small.nbytes < self.dual.nbytes else self
+
+    def unpacked(self) -> "State":
+        """Return the same as solvers take it."""
+        if not isinstance(self.dual, SparseDual):
+            return self
+        return State(self.coef, self.offset, self.dual.dense())
 
     @classmethod
     def zero(cls, problem: Problem) -> "State":

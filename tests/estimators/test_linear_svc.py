@@ -1,6 +1,7 @@
 """LinearSVC against scikit-learn's solvers, and its own promises."""
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -246,3 +247,23 @@ def test_clone_and_pickle():
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     assert again.certificate_ == model.certificate_
     assert clone(model).get_params() == model.get_params()
+
+
+@pytest.mark.parametrize(
+    ("solver", "loss", "most"), [("dcd", "hinge", 1.0), ("newton", "squared_hinge", 2.0)]
+)
+def test_many_classes_take_less_memory_than_their_dual_variables_would(solver, loss, most):
+    """Most of these are zero, and are not kept: in training, in a warm start, in a proof."""
+    n = 600
+    X, y = np.random.default_rng(0).standard_normal((n, 20)), np.arange(n)
+    model = LinearSVC(C=0.01, loss=loss, solver=solver, tol=0.1, random_state=0, warm_start=True)
+    clone(model).fit(X, y % 3)  # compiles
+    for task in (lambda: model.fit(X, y), lambda: model.fit(X, y), lambda: certify(model, X, y)):
+        tracemalloc.start()
+        try:
+            task()
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < most * 8 * n * n
+    assert model.dual_variables_.shape == (n, n)

@@ -141,10 +141,10 @@ def test_states_are_let_go_when_their_problems_go_on(solver, monkeypatch):
         alive.append(sum(state() is not None for state in made))
         return states
 
-    def one_by_one(self, problems, starts, monitors):
+    def one_by_one(self, problems, starts, monitors, keep):
         places = range(len(problems))
         parts = (slice(place, place + 1) for place in places)
-        return [note(together(self, problems[p], starts[p], monitors[p]))[0] for p in parts]
+        return [note(together(self, problems[p], starts[p], monitors[p], keep))[0] for p in parts]
 
     together, solve = Newton.solve_together, CoordinateDescent.solve
     monkeypatch.setattr(Newton, "solve_together", one_by_one)

@@ -61,7 +61,9 @@ def certify(model, X, y, sample_weight=None, qid=None) -> Certificate:
     weights = check_weights(sample_weight, X)
     problems = make_problems(model, as_rows(X), model.classes_, codes, weights)
     states = problems.states(model.coef_, model.intercept_, model.dual_variables_)
-    return Certificate.total(certify_state(problems[j], state) for j, state in enumerate(states))
+    return Certificate.total(
+        certify_state(problems[j], state.unpacked()) for j, state in enumerate(states)
+    )
 
 
 def training_rows(model) -> int:

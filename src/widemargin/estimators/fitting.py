@@ -18,6 +18,7 @@ from widemargin.data.memory import MOST_FEATURES
 from widemargin.data.rows import home, times_read
 from widemargin.estimators.callbacks import LEVELS, GapLevels
 from widemargin.estimators.checkpoint import Checkpoint
+from widemargin.estimators.path_step import MadeWhenAsked
 from widemargin.estimators.validation import check_bytes
 from widemargin.monitor import Interruption, Monitor
 from widemargin.problem import State
@@ -157,8 +158,9 @@ class Fit:
         )
 
     def _solve(self, index):
-        problem, monitor, levels = self._begin(index, self._share_of_time())
-        start = self.starts[index] or State.zero(problem)
+        problem = self.problems[index]
+        monitor, levels = self._begin(index, self._share_of_time())
+        start = self._start(index)
         checkpoint = self._checkpoint(index, problem)
         if checkpoint is not None:
             start = checkpoint.load() or start
@@ -173,24 +175,31 @@ class Fit:
         self.unsolved -= 1
         if levels is not None:
             levels.end(self.states[index])
+        self.states[index] = self.states[index].packed()  # there may be many classes
 
     def _solve_together(self):
         """Solve all problems at once, by a solver whose passes serve several."""
-        begun = [self._begin(j, self.estimator.max_time) for j in range(len(self.problems))]
-        starts = [
-            start or State.zero(problem)
-            for start, (problem, _, _) in zip(self.starts, begun, strict=True)
-        ]
-        problems = [problem for problem, _, _ in begun]
-        solver = auto.make(self.solver, problems[0].risk, int(self.seeds[0]))
+        count = len(self.problems)
+        begun = [self._begin(index, self.estimator.max_time) for index in range(count)]
+        solver = auto.make(self.solver, self.problems[0].risk, int(self.seeds[0]))
         with threads.lent(self.n_row_threads):
-            self.states = solver.solve_together(problems, starts, self.monitors)
-        for state, (_, _, levels) in zip(self.states, begun, strict=True):
+            self.states = solver.solve_together(
+                MadeWhenAsked(self.problems.__getitem__, count),
+                MadeWhenAsked(self._start, count),
+                self.monitors,
+                State.packed,
+            )
+        for state, (_, levels) in zip(self.states, begun, strict=True):
             if levels is not None:
                 levels.end(state)
 
+    def _start(self, index):
+        """Return where a problem begins."""
+        start = self.starts[index]
+        return State.zero(self.problems[index]) if start is None else start.unpacked()
+
     def _begin(self, index, max_time):
-        """Return a problem, its monitor, and who tells callbacks of it, or None."""
+        """Return a problem's monitor, and who tells callbacks of it, or None."""
         levels = None
         if hasattr(self.estimator, "_skl_callbacks"):
             context = self.context.subcontext(
@@ -215,7 +224,7 @@ class Fit:
             started=self.started,
             times_read=self.times_read,
         )
-        return self.problems[index], monitor, levels
+        return monitor, levels
 
     def _checkpoint(self, index, problem):
         """Return where the progress of a problem is kept; None where nowhere."""
@@ -235,11 +244,11 @@ class Fit:
 
     def _attributes(self, running=None):
         """Return what a callback needs to predict with the model as it is now."""
-        states = [
-            (running or {}).get(j) or self.states[j] or State.zero(self.problems[j])
-            for j in range(len(self.problems))
-        ]
-        return self.problems.attributes(states)
+
+        def state(j):
+            return (running or {}).get(j) or self.states[j] or State.zero(self.problems[j])
+
+        return self.problems.attributes(MadeWhenAsked(state, len(self.problems)))
 
     def record(self):
         """Set the estimator's attributes that tell how it went; warn if that was not well."""

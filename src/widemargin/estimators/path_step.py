@@ -64,6 +64,7 @@ class Step:
         problem = self.problem(index)
         if state is None:
             return State.zero(problem)
+        state = state.unpacked()
         state = State(state.coef.astype(np.float64, copy=False), state.offset, state.dual)
         trail = self.trails.pop(index, None)
         if trail is not None and self.former_C < self.C and not self.together:
@@ -79,9 +80,9 @@ class Step:
         with threads.lent(self.lent):
             state = self.solvers[index].solve(problem, self.start(index), monitor)
         state.coef = state.coef.astype(self.keep, copy=False)
-        self.states[index] = state
+        self.states[index] = state.packed()
         if former is not None and self.former_C < self.C and isinstance(problem.risk, Hinge):
-            way = former.dual, self.former_C, state.dual, problem.risk.cost, self.C
+            way = former.unpacked().dual, self.former_C, state.dual, problem.risk.cost, self.C
             self.trails[index] = Trail.of(*way)
 
     def solve_together(self):
@@ -92,6 +93,7 @@ class Step:
                 MadeWhenAsked(self.problem, self.n_problems),
                 MadeWhenAsked(self.start, self.n_problems),
                 self.monitors,
+                State.packed,
             )
 
     def submit(self, pool, index):

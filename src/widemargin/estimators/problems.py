@@ -10,7 +10,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from widemargin.arrays import beside, on_host
 from widemargin.data import Rows
 from widemargin.data.rows import coef_home, home
-from widemargin.problem import Intercept, Problem, State
+from widemargin.problem import Intercept, Problem, SparseDual, State
 from widemargin.risk import CrammerSinger, Hinge, SquaredHinge
 from widemargin.words import label_in_words
 
@@ -117,15 +117,22 @@ class OneVsRest(ProblemSet):
         return Problem(self.rows, self.risk(y, self.cost), self.intercept)
 
     def _states(self, coef, intercept, dual):
-        like = self.cost
         return [
             State(
                 beside(coef[j].astype(np.float64, copy=False), coef_home(self.rows)),
                 float(intercept[j]),
-                beside(_dense_row(dual, j), like),
+                self._dual_of(dual, j),
             )
             for j in range(len(self))
         ]
+
+    def _dual_of(self, dual, j):
+        """Return the dual variables of one problem; sparse ones on the host stay so."""
+        if not scipy.sparse.issparse(dual):
+            return beside(dual[j], self.cost)
+        part = slice(dual.indptr[j], dual.indptr[j + 1])
+        found = SparseDual(dual.indices[part], dual.data[part], dual.shape[1])
+        return found if home(self.rows) is None else beside(found.dense(), self.cost)
 
     def attributes(self, states):
         coef = np.empty((len(states), self.rows.n_features))
@@ -135,13 +142,16 @@ class OneVsRest(ProblemSet):
         return {"coef_": coef, "intercept_": intercept}
 
     def dual(self, states):
-        rows = [on_host(state.dual) for state in states]
-        places = [np.flatnonzero(row != 0.0) for row in rows]
-        values = np.concatenate([row[place] for row, place in zip(rows, places)])
-        starts = np.cumsum([0, *(place.size for place in places)])
-        whole = np.int32 if max(values.size, rows[0].size) < 1 << 31 else np.int64
-        columns = np.concatenate(places).astype(whole)
-        shape = len(rows), rows[0].size
+        # One after the other: in a list, they would be there twice.
+        counts = [_sparse(state.dual).index.size for state in states]
+        starts, n_rows = np.cumsum([0, *counts]), self.rows.n_rows
+        whole = np.int32 if max(starts[-1], n_rows) < 1 << 31 else np.int64
+        values, columns = np.empty(starts[-1]), np.empty(starts[-1], dtype=whole)
+        for begin, state in zip(starts, states):
+            found = _sparse(state.dual)
+            part = slice(begin, begin + found.index.size)
+            values[part], columns[part] = found.values, found.index
+        shape = len(states), n_rows
         return scipy.sparse.csr_array((values, columns, starts.astype(whole)), shape=shape)
 
     def dual_in_place(self, states):
@@ -179,8 +189,8 @@ class AllTogether(ProblemSet):
         return state.dual.T
 
 
-def _dense_row(dual, j):
-    return dual[[j]].toarray()[0] if scipy.sparse.issparse(dual) else dual[j]
+def _sparse(dual) -> SparseDual:
+    return dual if isinstance(dual, SparseDual) else SparseDual.of(on_host(dual))
 
 
 def _row_costs(model, rows, classes, codes, weights):

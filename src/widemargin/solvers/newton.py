@@ -43,6 +43,7 @@ Memory beyond the rows: ten vectors of n numbers, copies of the sample or of the
 eighth of all or less as a rule, and d^2 numbers for Cholesky.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,16 +91,25 @@ class Newton:
         return self.solve_together([problem], [state], [monitor])[0]
 
     def solve_together(
-        self, problems: list[Problem], states: list[State], monitors: list[Monitor]
+        self,
+        problems: Sequence[Problem],
+        states: Sequence[State],
+        monitors: list[Monitor],
+        keep: Callable[[State], State] = lambda state: state,
     ) -> list[State]:
-        """Solve problems over the same rows, sharing passes over them; return as `solve`."""
+        """Solve problems over the same rows, sharing passes over them; return as `solve`.
+
+        What is returned is what `keep` makes of each state, which is done with those that are
+        solved before others begin.
+        """
         solved: list[State] = []
         rows = problems[0].rows
         room = _BYTES if home(rows) is None else _BYTES_ON_GPU
         count = min(max(2, room // (_BYTES_PER_ROW * rows.n_rows)), _SIDE_BY_SIDE)
         for begin in range(0, len(problems), count):
             some = slice(begin, begin + count)
-            solved += _side_by_side(problems[some], states[some], monitors[some], self.seed)
+            found = _side_by_side(problems[some], states[some], monitors[some], self.seed)
+            solved += map(keep, found)
         return solved
 
 
