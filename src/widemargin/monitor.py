@@ -5,17 +5,24 @@ time run out, has somebody pressed Ctrl-C? At each gap check, ``monitor.check(..
 proof good enough, are there iterations left? Everything else is the solver's own business.
 """
 
+import math
 import signal
 import threading
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from widemargin.certificate import Certificate
 
 # A killed run loses this much time at most, and what its last save took.
 _SECONDS_BETWEEN_SAVES = 20.0
+# A gap is as small as rounding lets it be, once what else there is of it is this share of that.
+_OF_ROUNDING = 0.1
+
+
+#: why a run stopped that did not get as far as it was asked to, and that nobody stopped
+FELL_SHORT = ("max_iter", "max_time", "rounding", "inconsistent")
 
 
 @dataclass(frozen=True)
@@ -180,6 +187,16 @@ class Monitor:
                 self.status = "max_iter"
         return self.status != "running"
 
+    def settle(self, certificate: Certificate) -> None:
+        """Put a certificate in place of the estimate that the last check was told of."""
+        self.certificate = certificate
+        self.history[-1] = replace(
+            self.history[-1],
+            primal=certificate.primal,
+            dual=certificate.dual,
+            gap=certificate.gap,
+        )
+
     def check(self, certificate: Certificate, state, active_rows: int) -> bool:
         """Record a gap check of `state`; return whether to stop."""
         self.certificate = certificate
@@ -197,8 +214,18 @@ class Monitor:
         )
         self.history.append(record)
         asked_to_stop = self.on_check is not None and self.on_check(record, state)
-        if certificate.relative_gap <= self.tol:
+        if not (math.isfinite(certificate.primal) and math.isfinite(certificate.dual)):
+            raise FloatingPointError(
+                f"training left the range of float64: the objective is {certificate.primal:g}, "
+                f"its lower bound {certificate.dual:g}. Scale the features, or use smaller C and "
+                "weights."
+            )
+        if certificate.gap < 0.0:
+            self.status = "inconsistent"
+        elif certificate.relative_gap <= self.tol:
             self.status = "converged"
+        elif certificate.gap - certificate.rounding <= _OF_ROUNDING * certificate.rounding:
+            self.status = "rounding"
         elif asked_to_stop:
             self.status = "callback"
         return self.must_stop()

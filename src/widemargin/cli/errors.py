@@ -35,6 +35,9 @@ class CommandGroup(typer.core.TyperGroup):
         except BadInput as error:
             code = 2
             complain(str(error))
+        except FloatingPointError as error:  # numbers beyond float64
+            code = 2
+            complain(str(error))
         except MemoryError as error:
             code = 2
             complain(f"not enough memory {error}")

@@ -30,7 +30,7 @@ from widemargin.estimators.linear_svc_cv import LinearSVCCV as LocalLinearSVCCV
 from widemargin.estimators.linear_svc_cv import check_scorer, forget_other_classes
 from widemargin.estimators.path import warn_of_limits
 from widemargin.estimators.validation import check_costs, check_level
-from widemargin.monitor import Interruption
+from widemargin.monitor import FELL_SHORT, Interruption
 from widemargin.problem import State
 from widemargin.progress import ProgressBar
 
@@ -283,7 +283,7 @@ class _Search:
         self.training.solve(jobs, seconds)
         self.n_solved += len(jobs)
         for job in jobs:
-            if job.monitor.status in ("max_iter", "max_time"):
+            if job.monitor.status in FELL_SHORT:
                 self.cut_short.append((job.certificate.relative_gap, job.monitor.status))
 
     def _by_fold(self):

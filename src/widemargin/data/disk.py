@@ -130,6 +130,7 @@ class DiskRows:
         self.n_rows = sum(c.rows for c in counts)
         self.n_entries = sum(c.entries for c in counts)
         self.n_blocks = sum(c.blocks for c in counts)
+        self._sizes: RowSizes | None = None
 
     def __repr__(self) -> str:
         where = self._files[0].path if len(self._files) == 1 else f"{len(self._files)} files"
@@ -174,14 +175,22 @@ class DiskRows:
         """Yield all rows, in the order of the files, as `Block`s of about 4 MB at most.
 
         Decoding releases the interpreter's lock. A file is compared with its checksum, and its
-        rows are checked, in the first pass that reads it to its end.
+        rows are checked, in the first pass that reads it to its end; how large rows are is noted
+        in the first pass over all of them.
         """
         begin = 0
+        sizes = RowSizes(self.n_rows) if self._sizes is None else None
         for number in range(len(self._files)):
             for arrays in self._blocks_of_file(number):
                 end = begin + arrays[2].size - 1
-                yield Block(begin, end, arrays)
+                block = Block(begin, end, arrays)
+                if sizes is not None:
+                    sizes.add(block)
+                yield block
                 begin = end
+        if sizes is not None:
+            sizes.squared_norms.flags.writeable = False  # shared by all who ask
+            self._sizes = sizes
 
     def _blocks_of_file(self, number: int) -> Iterator[tuple]:
         file, counts = self._files[number], self._counts[number]
@@ -237,16 +246,19 @@ class DiskRows:
 
     def squared_norms(self):
         """Return |x_i|^2 in float64, (n,)."""
-        return self._squared_norms
+        return self._found_sizes().squared_norms
 
-    @cached_property
-    def _squared_norms(self):
-        norms = np.empty(self.n_rows)
-        for block in ahead(self.blocks()):
-            size = block.end - block.begin
-            kernels.squared_norms(block.arrays, 0, size, norms[block.begin : block.end])
-        norms.flags.writeable = False  # shared by all who ask
-        return norms
+    @property
+    def longest_row(self) -> int:
+        """How many entries a row has at most."""
+        return self._found_sizes().longest
+
+    def _found_sizes(self) -> "RowSizes":
+        if self._sizes is None:
+            for _ in ahead(self.blocks()):
+                pass
+        assert self._sizes is not None
+        return self._sizes
 
     def take(self, index) -> NoReturn:
         raise TypeError("rows on disk are read in their order; single ones cannot be picked")
@@ -272,12 +284,25 @@ class DiskRows:
         """
         other = copy.copy(self)
         other.n_features = n_features
-        other.__dict__.pop("_squared_norms", None)
+        other._sizes = None
         return other
 
 
 def _shares(block: Block) -> list[tuple[int, int]]:
     return threads.shares(block.end - block.begin, block.arrays[0].size)
+
+
+class RowSizes:
+    """|x_i|^2 of rows, (n,), and how many entries one has at most; block by block."""
+
+    def __init__(self, n_rows: int):
+        self.squared_norms, self.longest = np.empty(n_rows), 0
+
+    def add(self, block: Block) -> None:
+        """Note the rows of a block."""
+        norms = self.squared_norms[block.begin : block.end]
+        kernels.squared_norms(block.arrays, 0, norms.size, norms)
+        self.longest = max(self.longest, int(np.diff(block.arrays[2]).max(initial=0)))
 
 
 class _Columns:

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from widemargin.data.rows import longest_row
+
 
 class Subset:
     """The rows of `rows` that `index` names; satisfies the contract in data/rows.py.
@@ -32,6 +34,10 @@ class Subset:
 
     def squared_norms(self):
         return self.rows.squared_norms()[self.index]
+
+    @property
+    def longest_row(self):
+        return longest_row(self.rows)
 
     def take(self, index):
         return Subset(self.rows, self.index[index])

@@ -258,15 +258,25 @@ class Account:
         estimator.solver_ = solver
 
     def warn(self, estimator, stacklevel: int) -> None:
-        """Warn if a limit ended the training before its tolerance was reached."""
-        if self.status not in ("max_iter", "max_time"):
-            return
+        """Warn if something ended the training before its tolerance was reached."""
         worst = max(part.relative_gap for part in self.certificate.parts or [self.certificate])
-        warnings.warn(
-            f"training stopped at {self.status}={getattr(estimator, self.status)} with a relative "
-            f"duality gap of {worst:.2g}, above tol={estimator.tol:g}. The model can be used, and "
-            f"up to that fraction of its objective could still be saved: raise {self.status}, "
-            "lower C or scale the features.",
-            ConvergenceWarning,
-            stacklevel=stacklevel,
-        )
+        gap = f"with a relative duality gap of {worst:.2g}, above tol={estimator.tol:g}"
+        if self.status in ("max_iter", "max_time"):
+            message = (
+                f"training stopped at {self.status}={getattr(estimator, self.status)} {gap}. The "
+                "model can be used, and up to that fraction of its objective could still be "
+                f"saved: raise {self.status}, lower C or scale the features."
+            )
+        elif self.status == "rounding":
+            message = (
+                f"training stopped {gap}: float64 cannot prove more on this data. The model may "
+                "be better than what is proved of it. Scale the features, or lower C."
+            )
+        elif self.status == "inconsistent":
+            message = (
+                "training stopped: its lower bound is above its objective, so that neither can be "
+                "trusted. Please report this, with the data if you can."
+            )
+        else:
+            return
+        warnings.warn(message, ConvergenceWarning, stacklevel=stacklevel)

@@ -77,8 +77,8 @@ class LinearRanker(OrderingModel):
         One per iteration: time, primal, dual, gap, rows in a pair with a loss, time by phase.
     solver_ : str
         The solver used.
-    status_ : {"converged", "max_iter", "max_time", "interrupted", "callback"}
-        Why training stopped.
+    status_ : {"converged", "max_iter", "max_time", "rounding", "interrupted", "callback"}
+        Why training stopped; "rounding" where float64 cannot prove `tol` on this data.
     n_iter_ : int
         Iterations.
     n_samples_fit_ : int

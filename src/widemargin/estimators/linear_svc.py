@@ -121,8 +121,9 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         One per gap check: time, iteration, primal, dual, gap, rows visited, time by phase.
     solver_ : str
         The solver used.
-    status_ : {"converged", "max_iter", "max_time", "interrupted", "callback"}
-        Why training stopped; "converged" only if every class did.
+    status_ : {"converged", "max_iter", "max_time", "rounding", "interrupted", "callback"}
+        Why training stopped; "converged" only if every class did, "rounding" where float64
+        cannot prove `tol` on this data.
     n_iter_ : int
         Whole passes over the rows or iterations, the most that any class took.
     sigmoids_ : ndarray of shape (1, 2) or (n_classes, 2)

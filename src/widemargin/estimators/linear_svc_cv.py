@@ -80,7 +80,7 @@ class LinearSVCCV(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimato
         Trained on all rows at `C_`. All it has, this has, too: `classes_`, `coef_`,
         `intercept_`, `dual_variables_`, `certificate_`, `history_`, `solver_`, `n_iter_`, and
         `sigmoids_` with ``probability=True``.
-    status_ : {"converged", "max_iter", "max_time", "interrupted", "callback"}
+    status_ : {"converged", "max_iter", "max_time", "rounding", "interrupted", "callback"}
         Why the last training stopped, or, the last two, why the search did.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)

@@ -43,7 +43,7 @@ from widemargin.estimators.validation import (
     check_weights,
     classes_of,
 )
-from widemargin.monitor import Interruption, Monitor
+from widemargin.monitor import FELL_SHORT, Interruption, Monitor
 from widemargin.problem import State
 from widemargin.progress import ProgressBar
 from widemargin.solvers import auto
@@ -69,7 +69,8 @@ class SVMPath:
     solvers : list of str
         The solver used for each.
     statuses : list of str
-        Why each training stopped: "converged", "max_iter", "max_time" or "interrupted".
+        Why each training stopped: "converged", "max_iter", "max_time",
+        "rounding" or "interrupted".
     classes : ndarray of shape (n_classes,)
     """
 
@@ -324,7 +325,7 @@ class CostPath:
             self.monitors.append(step.monitors[part])
             begin = part.stop
         for monitor in step.monitors:
-            if monitor.status in ("max_iter", "max_time"):
+            if monitor.status in FELL_SHORT:
                 self.cut_short.append((monitor.certificate.relative_gap, monitor.status))
         self.n_solved += begin
 
@@ -376,11 +377,14 @@ def warn_of_limits(model, cut_short, n_solved: int, stacklevel: int) -> None:
     if not cut_short:
         return
     gap, limit = max(cut_short)
+    where, advice = f"{limit}={getattr(model, limit, None)}", f"raise {limit}, leave"
+    if limit not in ("max_iter", "max_time"):
+        where, advice = "what float64 can prove", "leave"
     warnings.warn(
         f"{len(cut_short)} of {n_solved} trainings stopped at a limit, the worst at "
-        f"{limit}={getattr(model, limit)} with a relative duality gap of {gap:.2g}, "
+        f"{where} with a relative duality gap of {gap:.2g}, "
         f"above tol={model.tol:g}. They can be used, and up to that fraction of the "
-        f"objective could still be saved: raise {limit}, leave out large Cs or scale the "
+        f"objective could still be saved: {advice} out large Cs or scale the "
         "features.",
         ConvergenceWarning,
         stacklevel=stacklevel,

@@ -15,6 +15,8 @@ cpu_target.target_context.refresh()
 # Not ``fastmath=True``: that would let the compiler assume there are no infinities, and
 # bounds of dual variables are infinite. These four let reductions vectorise.
 REORDERING_MATH = frozenset({"reassoc", "contract", "arcp", "nsz"})
+#: for kernels whose operations must be done as they are written
+IN_ORDER = frozenset({"contract"})
 
 
 def kernel(function=None, *, fastmath=REORDERING_MATH):
