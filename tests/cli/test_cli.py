@@ -255,6 +255,41 @@ class TestTrain:
         folder.mkdir(mode=0o500)
         refuse("train", data, "--out", folder / "m", naming=[folder / "m", "permission"])
 
+    @pytest.mark.parametrize("option", ["--out", "--liblinear", "--report"])
+    def test_a_name_too_long_is_known_before_the_training(
+        self, data, tmp_path, option, monkeypatch
+    ):
+        def too_late(*_):
+            raise AssertionError
+
+        monkeypatch.setattr("widemargin.cli.training.fit", too_late)
+        path = tmp_path / ("n" * 300)
+        options = {"--out": tmp_path / "m", option: path}
+        words = [word for pair in options.items() for word in pair]
+        refuse("train", data, *words, naming=[f"{path}: File name too long"])
+
+    def test_other_names_too_long(self, model, data, tmp_path, monkeypatch):
+        def too_late(*_, **__):
+            raise AssertionError
+
+        for place in ("training.fit", "inputs.read_data"):
+            monkeypatch.setattr(f"widemargin.cli.{place}", too_late)
+        path = tmp_path / ("n" * 300 + ".png")
+        naming = [f"{path}: File name too long"]
+        for option in ("--out", "--plot", "--report"):
+            refuse("tune", data, option, path, naming=naming)
+        refuse("predict", model, data, "--out", path, naming=naming)
+        refuse("evaluate", model, data, "--report", path, naming=naming)
+        refuse("convert", data, path, naming=naming)
+
+    def test_a_file_in_a_folder_that_takes_no_new_ones(self, data, model, monkeypatch):
+        """The model is not written over the old one but beside it."""
+        access = os.access
+        monkeypatch.setattr(
+            os, "access", lambda path, mode: os.path.isfile(path) and access(path, mode)
+        )
+        refuse("train", data, "--out", model, naming=[f"{model}: no permission to write here"])
+
     def test_one_file_for_both_models(self, data, tmp_path):
         out = tmp_path / "m"
         refuse("train", data, "--out", out, "--liblinear", out, naming=[out, "twice"])
@@ -518,7 +553,12 @@ class TestDemo:
 
 class TestLabelsAndIndices:
     @pytest.mark.parametrize(
-        ("label", "words"), [("1.5", "whole numbers"), ("1e30", "whole numbers up to 9,007,199")]
+        ("label", "words"),
+        [
+            ("1.5", "whole numbers"),
+            ("1e30", "whole numbers up to 9,007,199"),
+            ("9007199254740993", "whole numbers up to 9,007,199,254,740,991"),
+        ],
     )
     def test_labels_that_name_no_class(self, tmp_path, label, words):
         path = tmp_path / "rows.svm"

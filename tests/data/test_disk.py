@@ -257,6 +257,14 @@ class TestForeignFiles:
             ({"label": [1.0, None]}, "row 1: label is missing"),
             ({"label": [1.0, np.nan]}, "row 1: label is nan, which is no float64"),
             ({"label": ["yes", "no"]}, "column label is string, not numbers"),
+            ({"label": [2**53, 2**53 + 1]}, "row 1: label is 9007199254740993, which is no float"),
+            ({"label": [0, -(2**53) - 1]}, "row 1: label is -9007199254740993, which is no float"),
+            ({"label": [0, 2**63 - 1]}, "row 1: label is 9223372036854775807, which is no float"),
+            (
+                {"label": pa.array([0, 2**64 - 1], pa.uint64())},
+                "row 1: label is 18446744073709551615, which is no float",
+            ),
+            ({"weight": [1, 2**60 + 1]}, "row 1: weight is 1152921504606846977, which is no f"),
             ({"qid": [1.0, 1.5]}, "row 1: qid is 1.5, which is no int64"),
         ],
     )

@@ -187,6 +187,111 @@ def test_manifests_that_cannot_be_used(tmp_path):
         open_rows(folder)
 
 
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"n_rows": "x"}, "'n_rows' is 'x', not a whole number"),
+        ({"n_features": -1}, "'n_features' is -1, not a whole number"),
+        ({"n_features": 12.0}, "'n_features' is 12.0, not a whole number"),
+        ({"n_features": 2**40}, "1099511627776 features"),
+        ({"n_entries": None}, "'n_entries' is None, not a whole number"),
+        ({"qid": 0}, "'qid' is 0, not true or false"),
+        ({"weight": "no"}, "'weight' is 'no', not true or false"),
+        ({"files": {}}, r"'files' is \{\}, not a list"),
+        ({"files": [3]}, "file 0: not an object"),
+        ({"files": []}, "its numbers do not add up"),
+        ({"colour": "blue"}, "'colour' means nothing"),
+    ],
+)
+def test_manifest_with_a_field_that_is_wrong(tmp_path, change, match):
+    folder = write(tmp_path / "rows", matrix())
+    path = folder / MANIFEST
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(ShardError, match=rf"widemargin\.json: not a manifest of rows \({match}"):
+        open_rows(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"batches": "x"}, "file 0: 'batches' is 'x', not a whole number"),
+        ({"batches": -1}, "file 0: 'batches' is -1, not a whole number"),
+        ({"batches": True}, "file 0: 'batches' is True, not a whole number"),
+        ({"batches": 0}, r"the numbers of part-00000\.arrow contradict"),
+        ({"batches": 41}, r"the numbers of part-00000\.arrow contradict"),
+        ({"rows": 40.0}, "file 0: 'rows' is 40.0, not a whole number"),
+        ({"rows": -40}, "file 0: 'rows' is -40, not a whole number"),
+        ({"entries": [1]}, r"file 0: 'entries' is \[1\], not a whole number"),
+        ({"bytes": None}, "file 0: 'bytes' is None, not a whole number"),
+        ({"bytes": 2**70}, "file 0: 'bytes' is 1180591620717411303424, not a whole number"),
+        ({"crc32": "0"}, "file 0: 'crc32' is '0', not a whole number"),
+        ({"name": 7}, "file 0: 'name' is 7, not text"),
+        ({"name": ""}, "it names files outside of its folder"),
+        ({"name": ".."}, "it names files outside of its folder"),
+        ({"colour": "blue"}, "file 0: 'colour' means nothing"),
+    ],
+)
+def test_manifest_with_a_file_that_is_wrong(tmp_path, change, match):
+    folder = write(tmp_path / "rows", matrix())
+    path = folder / MANIFEST
+    whole = json.loads(path.read_text())
+    path.write_text(json.dumps(whole | {"files": [whole["files"][0] | change]}))
+    with pytest.raises(ShardError, match=rf"widemargin\.json: not a manifest of rows \({match}"):
+        open_rows(folder)
+
+
+def test_manifest_that_lacks_or_repeats_a_field(tmp_path):
+    folder = write(tmp_path / "rows", matrix())
+    path = folder / MANIFEST
+    text = path.read_text()
+    whole = json.loads(text)
+    for name in whole.keys() - {"format", "version"}:
+        path.write_text(json.dumps({key: whole[key] for key in whole if key != name}))
+        with pytest.raises(ShardError, match=rf"widemargin\.json: .* \('{name}' is missing\)"):
+            open_rows(folder)
+    part = whole["files"][0]
+    for name in part:
+        less = {key: part[key] for key in part if key != name}
+        path.write_text(json.dumps(whole | {"files": [less]}))
+        with pytest.raises(ShardError, match=rf"widemargin\.json: .*file 0: '{name}' is missing"):
+            open_rows(folder)
+    path.write_text(text.replace('"n_rows": 40', '"n_rows": 41, "n_rows": 40'))
+    with pytest.raises(ShardError, match=r"widemargin\.json: .*says 'n_rows' twice"):
+        open_rows(folder)
+    path.write_text(text.replace('"n_rows": 40', '"n_rows": NaN'))
+    with pytest.raises(ShardError, match=r"widemargin\.json: .*NaN is not a finite number"):
+        open_rows(folder)
+    path.write_text(json.dumps(whole | {"files": [part, part]}))
+    with pytest.raises(ShardError, match=r"do not add up"):
+        open_rows(folder)
+    path.write_text("[" * 100_000)
+    with pytest.raises(ShardError, match=r"widemargin\.json: .*nested too deeply"):
+        open_rows(folder)
+
+
+@pytest.mark.parametrize("more", [-1, 1])
+def test_manifest_with_another_number_of_entries(tmp_path, more):
+    folder = write(tmp_path / "rows", matrix())
+    path = folder / MANIFEST
+    whole = json.loads(path.read_text())
+    part = whole["files"][0]
+    n_entries = part["entries"] + more
+    files = [part | {"entries": n_entries}]
+    path.write_text(json.dumps(whole | {"n_entries": n_entries, "files": files}))
+    with pytest.raises(ShardError, match=rf"part-00000\.arrow: .* {n_entries} entries that"):
+        open_rows(folder).in_memory()
+
+
+def test_manifest_with_another_number_of_labels(tmp_path):
+    folder = write(tmp_path / "rows", matrix())
+    path = folder / MANIFEST
+    whole = json.loads(path.read_text())
+    files = [whole["files"][0] | {"rows": 41}]
+    path.write_text(json.dumps(whole | {"n_rows": 41, "files": files}))
+    with pytest.raises(ShardError, match=r"part-00000\.arrow: does not have the 41 rows"):
+        open_rows(folder).labels  # noqa: B018 - reading is what fails
+
+
 def test_manifest_that_disagrees_with_its_files(tmp_path):
     """Whatever the manifest says, arrays are never read beyond their ends."""
     folder = write(tmp_path / "rows", matrix())

@@ -21,8 +21,8 @@ from widemargin.words import count, listed, shape_in_words
 
 # What reads rows from disk, pass after pass, and nothing else.
 _ON_DISK = (SolverName.stream, SolverName.bm, SolverName.sbm)
-# The largest whole number up to which floating point knows them all.
-_LARGEST_LABEL = 2**53
+# From the next whole number on, floating point has one number for several of them.
+_LARGEST_LABEL = 2**53 - 1
 # A coefficient, and the best one so far.
 _COEFFICIENT_BYTES = 16
 

@@ -166,10 +166,21 @@ class DiskRows:
     @cached_property
     def _columns(self) -> dict[str, np.ndarray]:
         columns = _Columns()
-        for file in self._files:
+        for number, file in enumerate(self._files):
+            n_rows = 0
             for batch in file.batches(list(SMALL_COLUMNS)):
                 columns.add(batch, file.path)
+                n_rows += batch.num_rows
+            if n_rows != self._counts[number].rows:
+                self._fail_to_count(number)
         return columns.joined(self.n_rows)
+
+    def _fail_to_count(self, number: int) -> NoReturn:
+        counts = self._counts[number]
+        raise ShardError(
+            f"{self._files[number].path}: does not have the {counts.rows} rows with "
+            f"{counts.entries} entries that it should"
+        )
 
     def blocks(self) -> Generator[Block, None, None]:
         """Yield all rows, in the order of the files, as `Block`s of about 4 MB at most.
@@ -198,19 +209,20 @@ class DiskRows:
         if check:
             file.verify()
         wanted = _ROW_COLUMNS if self._features is None else self._features.columns
-        row = 0
+        row = entries = 0
         batches = file.batches(wanted, check)
         for arrays in blocks_of(file.path, batches, self._features, check=check):
             if check:
                 check_block(arrays, self._stored_features, Origin(file.path, row))
             row += arrays[2].size - 1
-            if row > counts.rows:
+            entries += arrays[0].size
+            if row > counts.rows or entries > counts.entries:
                 break
             if self.n_features < self._stored_features:
                 arrays = narrowed(arrays, self.n_features)
             yield arrays
-        if row != counts.rows:
-            raise ShardError(f"{file.path}: does not have the {counts.rows} rows that it should")
+        if row != counts.rows or entries != counts.entries:
+            self._fail_to_count(number)
         self._checked.add(number)
 
     def scores(self, W):
