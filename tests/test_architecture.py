@@ -23,7 +23,7 @@ ALLOWED = {
     "risk": {"arrays", "passes", "threads"},
     "problem": {"data", "risk"},
     "certificate": {"arrays", "data", "risk", "problem", "rounding", "words"},
-    "monitor": {"certificate"},
+    "monitor": {"certificate", "kernels"},
     "progress": set(),
     "words": set(),
     "curves": {"words"},

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from widemargin.certificate import Certificate
+from widemargin.kernels.jit import clock
 
 # A killed run loses this much time at most, and what its last save took.
 _SECONDS_BETWEEN_SAVES = 20.0
@@ -123,7 +124,7 @@ class Monitor:
     max_iter : int
         Passes over the rows.
     max_time : float or None
-        Seconds for this problem, counted from now.
+        Seconds for this problem, counted from now, by a clock that leaves out compilation.
     interruption : Interruption or None
     on_check : callable(Record, State) -> bool or None
         Called after each gap check; True asks the solver to stop.
@@ -149,7 +150,7 @@ class Monitor:
         now = time.perf_counter()
         self.tol = tol
         self.max_iter = max_iter
-        self.deadline = None if max_time is None else now + max_time
+        self.deadline = None if max_time is None else clock() + max_time
         self.interruption = interruption or Interruption()
         self.on_check = on_check
         self.problem = problem
@@ -181,7 +182,7 @@ class Monitor:
         if self.status == "running":
             if self.interruption.requested:
                 self.status = "interrupted"
-            elif self.deadline is not None and time.perf_counter() >= self.deadline:
+            elif self.deadline is not None and clock() >= self.deadline:
                 self.status = "max_time"
             elif self.iteration >= self.max_iter:
                 self.status = "max_iter"

@@ -60,6 +60,7 @@ class LinearSVCCV(ClassifierMixin, ClusterModel):
         As in `widemargin.dask.LinearSVC`; max_iter is for each training.
     max_time : float or None, default=None
         Seconds for all trainings; each C gets its share, and so does the last one, on all rows.
+        Those count, too, that workers take to compile kernels in the first fit ever.
     random_state : int, RandomState or None, default=None
         Of the folds. None deals rows out in turn.
     verbose : int, default=0

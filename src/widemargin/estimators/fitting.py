@@ -18,7 +18,7 @@ from widemargin.data.rows import home
 from widemargin.estimators.callbacks import LEVELS, GapLevels
 from widemargin.estimators.checkpoint import Checkpoint
 from widemargin.estimators.validation import check_bytes
-from widemargin.monitor import Interruption, Monitor
+from widemargin.monitor import Interruption, Monitor, clock
 from widemargin.problem import State
 from widemargin.progress import ProgressLine
 from widemargin.solvers import auto
@@ -116,7 +116,7 @@ class Fit:
         self.monitors: list = [None] * len(problems)
         self.unsolved = len(problems)
         self.checkpoints: list[Checkpoint] = []
-        self.started = time.perf_counter()
+        self.started, self.clock_started = time.perf_counter(), clock()
         self.context = None
         self.line = None
 
@@ -220,7 +220,7 @@ class Fit:
         """Return the seconds one problem may take, so that each gets its share."""
         if self.estimator.max_time is None:
             return None
-        left = self.started + self.estimator.max_time - time.perf_counter()
+        left = self.clock_started + self.estimator.max_time - clock()
         return max(0.0, left) / math.ceil(self.unsolved / self.n_threads)
 
     def _attributes(self, running=None):

@@ -50,7 +50,7 @@ class LinearRanker(OrderingModel):
     max_iter : int, default=10000
         Iterations.
     max_time : float or None, default=None
-        Seconds.
+        Seconds. Those that Numba takes to compile kernels, in the first fit ever, do not count.
     device : {"cpu", "cuda", "auto"}, default="cpu"
         "cuda" trains on a GPU by CuPy; rows that do not fit are streamed through it. "auto" does
         so if there is a GPU, and room on it.

@@ -79,7 +79,8 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
     max_iter : int, default=10000
         Passes over the rows, per class; iterations of cutting planes.
     max_time : float or None, default=None
-        Seconds for the whole fit.
+        Seconds for the whole fit. Those that Numba takes to compile kernels, in the first fit
+        ever, do not count.
     probability : bool, default=False
         Whether `predict_proba` is wanted: scores are calibrated by scikit-learn, on those that
         models trained without a fifth of the rows each, beginning from this one, give to that

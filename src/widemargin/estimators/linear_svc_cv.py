@@ -63,6 +63,7 @@ class LinearSVCCV(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimato
         As in `LinearSVC`; max_iter is for each training. Threads go to folds and classes.
     max_time : float or None, default=None
         Seconds for all trainings; each C gets its share, and so does the last one, on all rows.
+        Those that Numba takes to compile kernels, in the first fit ever, do not count.
     verbose : int, default=0
         1 shows how far the search has come, on stderr.
 

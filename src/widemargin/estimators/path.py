@@ -43,7 +43,7 @@ from widemargin.estimators.validation import (
     check_weights,
     classes_of,
 )
-from widemargin.monitor import FELL_SHORT, Interruption, Monitor
+from widemargin.monitor import FELL_SHORT, Interruption, Monitor, clock
 from widemargin.problem import State
 from widemargin.progress import ProgressBar
 from widemargin.solvers import auto
@@ -194,7 +194,7 @@ class CostPath:
         self.n_jobs = effective_n_jobs(model.n_jobs)
         self.random = check_random_state(model.random_state)
         self.interruption = Interruption()
-        self.started = time.perf_counter()
+        self.started, self.clock_started = time.perf_counter(), clock()
         self.sets: list = []
         self.states: list[list[State]] = []
         self.monitors: list[list[Monitor]] = []
@@ -260,7 +260,7 @@ class CostPath:
         n_threads, lent = share_threads(self.n_jobs, n_problems, self.rows, solver)
         seconds = None
         if self.model.max_time is not None:
-            left = self.started + self.model.max_time - time.perf_counter()
+            left = self.clock_started + self.model.max_time - clock()
             seconds = max(0.0, left) / max(1, costs_left)
             if not auto.shares_passes(solver):
                 seconds /= math.ceil(n_problems / n_threads)
