@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,7 +29,9 @@ class CommandGroup(typer.core.TyperGroup):
         # Typer should raise its complaints rather than print them: it takes several lines.
         settings["standalone_mode"] = False
         try:
-            code = super().main(*args, **settings)
+            with warnings.catch_warnings():
+                warnings.showwarning = lambda message, *_: complain(f"warning: {message}")
+                code = super().main(*args, **settings)
         except _UsageError as error:
             code = 2
             complain(error.format_message(), _help_hint(error))

@@ -125,6 +125,7 @@ class DiskRows:
         self._features = features
         self._stored_features = n_features
         self._checked = set() if columns is None else set(range(len(files)))
+        self._verified = set(self._checked)
         if columns is not None:
             self._columns = columns
         self.n_rows = sum(c.rows for c in counts)
@@ -168,12 +169,19 @@ class DiskRows:
         columns = _Columns()
         for number, file in enumerate(self._files):
             n_rows = 0
+            self._verify(number)
             for batch in file.batches(list(SMALL_COLUMNS)):
                 columns.add(batch, file.path)
                 n_rows += batch.num_rows
             if n_rows != self._counts[number].rows:
                 self._fail_to_count(number)
         return columns.joined(self.n_rows)
+
+    def _verify(self, number: int) -> None:
+        """Compare a file with its checksum, once."""
+        if number not in self._verified:
+            self._files[number].verify()
+            self._verified.add(number)
 
     def _fail_to_count(self, number: int) -> NoReturn:
         counts = self._counts[number]
@@ -185,9 +193,9 @@ class DiskRows:
     def blocks(self) -> Generator[Block, None, None]:
         """Yield all rows, in the order of the files, as `Block`s of about 4 MB at most.
 
-        Decoding releases the interpreter's lock. A file is compared with its checksum, and its
-        rows are checked, in the first pass that reads it to its end; how large rows are is noted
-        in the first pass over all of them.
+        Decoding releases the interpreter's lock. A file is compared with its checksum when it
+        is first read, and its rows are checked in the first pass that reads it to its end. How
+        large rows are is noted in the first pass over all of them.
         """
         begin = 0
         sizes = RowSizes(self.n_rows) if self._sizes is None else None
@@ -207,7 +215,7 @@ class DiskRows:
         file, counts = self._files[number], self._counts[number]
         check = number not in self._checked
         if check:
-            file.verify()
+            self._verify(number)
         wanted = _ROW_COLUMNS if self._features is None else self._features.columns
         row = entries = 0
         batches = file.batches(wanted, check)
