@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -573,6 +574,18 @@ class TestLabelsAndIndices:
         monkeypatch.setattr("widemargin.cli.training._COEFFICIENT_BYTES", 10**12)
         naming = [path, "largest index makes 1,000,000 features", "GB of memory are free"]
         refuse("train", path, "--out", tmp_path / "m", naming=naming)
+
+
+def test_a_warning_is_one_line(data, tmp_path, monkeypatch):
+    """Whatever the command is at when it comes: kernels may be compiled anywhere."""
+
+    def read(path):
+        warnings.warn("/cache: Numba's\ncache failed", RuntimeWarning, stacklevel=1)
+        return read_svmlight(path)
+
+    monkeypatch.setattr("widemargin.cli.inputs.read_svmlight", read)
+    result = succeed("train", data, "--out", tmp_path / "m", "--quiet")
+    assert result.stderr == "widemargin: warning: /cache: Numba's cache failed\n"
 
 
 class TestInterruption:

@@ -159,6 +159,32 @@ def test_full_disk(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"y": [1, np.nan, 2]}, "row 1 of this piece has the label nan, which is no float64"),
+        ({"y": [1, 2, np.inf]}, "row 2 of this piece has the label inf, which is no float64"),
+        ({"y": [1, 2**53 + 1, 2]}, "row 1 of this piece has the label 9007199254740993, which"),
+        ({"y": np.array([1, 2, 2**64 - 1], np.uint64)}, "row 2 .* label 18446744073709551615"),
+        ({"qid": [1, 1.5, 2]}, "row 1 of this piece has the qid 1.5, which is no int64"),
+        ({"qid": np.array([1, 2, 2**63], np.uint64)}, "row 2 .* qid 9223372036854775808, which"),
+        ({"weight": [1, np.nan, 2]}, "row 1 of this piece has the weight nan, which is no float"),
+    ],
+)
+def test_columns_of_numbers_that_cannot_be(tmp_path, columns, message):
+    with pytest.raises(ValueError, match=message), ShardWriter(tmp_path / "rows") as writer:
+        writer.add(matrix(3), **{"y": np.arange(3), **columns})
+    assert not (tmp_path / "rows").exists()
+
+
+def test_columns_that_are_no_numbers(tmp_path):
+    for y in (["a", "b", "c"], [1j, 2, 3], [None, 1, 2]):
+        message = "label must be numbers, not"
+        with pytest.raises(TypeError, match=message), ShardWriter(tmp_path / "rows") as writer:
+            writer.add(matrix(3), y)
+    assert not (tmp_path / "rows").exists()
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_unfinished_folder(tmp_path, format):
     folder = write(tmp_path / "rows", matrix(), format=format)

@@ -146,6 +146,14 @@ def numbers(batch: pa.RecordBatch, name: str, dtype, origin: Origin) -> np.ndarr
         row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
         origin.fail(row, f"{name} is missing")
     values = column.to_numpy(zero_copy_only=False)
+    converted, wrong = as_type(values, dtype)
+    if wrong is not None:
+        origin.fail(wrong, f"{name} is {values[wrong]}, which is no {np.dtype(dtype)}")
+    return converted
+
+
+def as_type(values: np.ndarray, dtype) -> tuple[np.ndarray, int | None]:
+    """Return numbers (n,) as another type, and the place of the first that it cannot hold."""
     with np.errstate(invalid="ignore"):  # told next
         converted = values.astype(dtype)
     wrong = ~np.isfinite(values) | (converted != values)
@@ -153,10 +161,7 @@ def numbers(batch: pa.RecordBatch, name: str, dtype, origin: Origin) -> np.ndarr
         # NumPy compares whole numbers with others as floating point, as which they may be equal.
         large = np.flatnonzero((values > _LARGEST_OF_ALL) | (values < -_LARGEST_OF_ALL))
         wrong[large] = [int(converted[row]) != int(values[row]) for row in large]
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        origin.fail(row, f"{name} is {values[row]}, which is no {np.dtype(dtype)}")
-    return converted
+    return converted, int(np.argmax(wrong)) if wrong.any() else None
 
 
 def _check_columns(batch: pa.RecordBatch, names: list[str], path: str) -> None:
