@@ -576,6 +576,25 @@ class TestLabelsAndIndices:
         refuse("train", path, "--out", tmp_path / "m", naming=naming)
 
 
+def test_a_limit_of_compression_that_is_none(data, tmp_path, monkeypatch):
+    path = tmp_path / "rows.gz"
+    path.write_bytes(gzip.compress(data.read_bytes()))
+    monkeypatch.setenv("WIDEMARGIN_MAX_COMPRESSION_RATIO", "much")
+    words = ["WIDEMARGIN_MAX_COMPRESSION_RATIO must be a positive number, not 'much'"]
+    refuse("train", path, "--out", tmp_path / "m", naming=words)
+    refuse("convert", path, tmp_path / "rows", naming=words)
+
+
+def test_a_bomb_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("widemargin.data.compression._HARMLESS_BYTES", 1 << 20)
+    path = tmp_path / "rows.gz"
+    path.write_bytes(gzip.compress(b"1 1:1\n" * (1 << 20)))
+    words = [f"{path}: ", "more than 250 times", "WIDEMARGIN_MAX_COMPRESSION_RATIO"]
+    refuse("train", path, "--out", tmp_path / "m", naming=words)
+    refuse("convert", path, tmp_path / "rows", naming=words)
+    assert not (tmp_path / "rows").exists()
+
+
 def test_a_warning_is_one_line(data, tmp_path, monkeypatch):
     """Whatever the command is at when it comes: kernels may be compiled anywhere."""
 

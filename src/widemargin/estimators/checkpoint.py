@@ -69,7 +69,7 @@ class Checkpoint:
                 return self._read(file)
         except (SafetensorError, ValueError, OSError) as error:
             raise CheckpointError(
-                f"{self.path}: not a checkpoint, or a damaged one ({_in_a_line(error)})"
+                f"{self.path}: not a checkpoint, or a damaged one ({error})"
             ) from error
         except Malformed as error:
             raise CheckpointError(f"{self.path}: {error}") from error
@@ -112,10 +112,6 @@ class Checkpoint:
         """Forget it: there is nothing left to go on with."""
         with contextlib.suppress(OSError):  # never written, or gone with its disk
             os.unlink(self.path)
-
-
-def _in_a_line(error: Exception) -> str:
-    return " ".join(str(error).split())
 
 
 def _fingerprint(problem):
