@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import problems, ranking_problems
 
-from widemargin.certificate import Certificate, certify_state, dual_value, primal_value
+from widemargin.certificate import Certificate, certify_state, lower_bound, upper_bound
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, State, Tangents
 from widemargin.solvers.coordinate import CoordinateDescent
@@ -68,8 +68,8 @@ def test_values_by_hand():
     rows = as_rows(np.array([[1.0], [-1.0]]))
     problem = Problem(rows, Hinge([1, -1], [1.0, 1.0]), Intercept.PENALIZED)
     # 1/2 0.5^2 + 1/2 0.1^2 + (1 - 0.6) + (1 - 0.4)
-    assert primal_value(problem, np.array([0.5]), 0.1) == pytest.approx(1.13)
-    value, coef = dual_value(problem, np.array([0.5, 0.25]))
+    assert upper_bound(problem, np.array([0.5]), 0.1).value == pytest.approx(1.13)
+    (value, _), coef = lower_bound(problem, np.array([0.5, 0.25]))
     assert coef == pytest.approx([0.75])
     # sum of alpha - 1/2 0.75^2 - 1/2 (0.5 - 0.25)^2
     assert value == pytest.approx(0.75 - 0.28125 - 0.03125)
@@ -84,8 +84,9 @@ def test_a_free_intercept_needs_balanced_dual_variables():
     risk = Hinge([1, 1, -1], [1.0, 1.0, 1.0])
     problem = Problem(as_rows(np.zeros((3, 1))), risk, Intercept.FREE)
     assert exact(problem) == pytest.approx(2.0, abs=1e-6)
-    assert dual_value(problem, np.ones(3))[0] == pytest.approx(2.0)
-    assert primal_value(problem, np.zeros(1), risk.best_offset(np.zeros(3))) == pytest.approx(2.0)
+    assert lower_bound(problem, np.ones(3))[0].value == pytest.approx(2.0)
+    best = risk.best_offset(np.zeros(3))
+    assert upper_bound(problem, np.zeros(1), best).value == pytest.approx(2.0)
 
 
 def test_totals_add_up_and_keep_their_parts():
@@ -133,13 +134,13 @@ def test_any_tangents_prove_a_bound(problem, seed, scale):
     state = CuttingPlanes().solve(problem, State.zero(problem), monitor)
     best = monitor.certificate.primal * (1.0 + 1e-9)
     honest = state.dual
-    assert dual_value(problem, Tangents(1.1 * honest.weights, honest.coefs))[0] <= best
+    assert lower_bound(problem, Tangents(1.1 * honest.weights, honest.coefs))[0].value <= best
     rng = np.random.default_rng(seed)
     points = np.concatenate(
         [honest.coefs, scale * rng.standard_normal((3, honest.coefs.shape[1]))]
     )
     weights = np.concatenate([honest.weights, rng.standard_normal(3)])
-    assert dual_value(problem, Tangents(weights, points))[0] <= best
+    assert lower_bound(problem, Tangents(weights, points))[0].value <= best
 
 
 def test_a_time_is_written_out_for_people():

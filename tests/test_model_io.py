@@ -477,11 +477,64 @@ class TestDamage:
             ({"certificate": {"primal": 1.0, "parts": []}}, "'dual' is missing or malformed"),
             ({"certificate": {"primal": 1, "dual": 1, "parts": [3]}}, "'parts' is missing"),
             ({"feature_names": ["a"]}, "does not name all 5 features"),
+            ({"n_iter": -1}, "'n_iter' is -1"),
+            ({"status": "proved"}, "'status' must be one of .* not 'proved'"),
+            ({"solver": "magic"}, "'solver' must be one of .* not 'magic'"),
+            ({"parameters": {"checkpoint": "/home/me/x"}}, "it names a checkpoint"),
+            ({"parameters": {"random_state": "x"}}, "parameters are not LinearSVC's"),
+            ({"parameters": {"C": 10**400}}, "a whole number of 401 digits"),
+            ({"parameters": {"class_weight": {"pairs": [[1, "x"]]}}}, "weights that are no num"),
+            ({"parameters": {"class_weight": {"pairs": [[1, -2.0]]}}}, "weights that are no num"),
         ],
     )
     def test_fields_of_the_header(self, saved, change, match):
         rewrite(saved, change_model=lambda model: model.update(change))
         refuse(saved, match)
+
+    @pytest.mark.parametrize(
+        ("primal", "dual", "match"),
+        [
+            ("Infinity", "1.0", "Infinity is not a finite number"),
+            ("1.0", "-Infinity", "-Infinity is not a finite number"),
+            ("NaN", "1.0", "NaN is not a finite number"),
+            ("1e999", "1.0", "1e999 is more than a number can be"),
+            ("1" * 400, "1.0", "certificate is not finite"),
+            ("1" * 5000, "1.0", "does not describe a model"),
+            ("-2.0", "-3.0", "certificate proves nothing: primal=-2, dual=-3"),
+            ("2.0", "2.1", "certificate proves nothing: primal=2, dual=2.1"),
+            ('"2.0"', "1.0", "'primal' is missing or malformed"),
+            ("2.0", "true", "'dual' is missing or malformed"),
+            ('3.0, "primal": 2.0', "1.0", "it says 'primal' twice"),
+        ],
+    )
+    def test_a_certificate_that_can_be_none(self, saved, primal, dual, match):
+        def claim(metadata):
+            model = json.loads(metadata["widemargin"])
+            model["certificate"] = "here"
+            certificate = f'{{"primal": {primal}, "dual": {dual}, "parts": []}}'
+            metadata["widemargin"] = json.dumps(model).replace('"here"', certificate)
+
+        rewrite(saved, change_metadata=claim)
+        refuse(saved, match)
+
+    def test_a_certificate_that_is_not_the_sum_of_its_parts(self, tmp_path):
+        save_model(fitted(LABELS["three ints"]), tmp_path / "model")
+        rewrite(tmp_path / "model", change_model=lambda m: m["certificate"].update(dual=0.0))
+        refuse(tmp_path / "model", "'dual' is not the sum of the certificate's parts")
+
+    def test_classes_out_of_order(self, saved):
+        rewrite(saved, lambda tensors: tensors.update(classes=np.array([1, -1])))
+        refuse(saved, "class labels are not in order")
+
+    def test_names_that_are_not_unicode(self, saved):
+        names = [r"\ud800", "b", "c", "d", "e"]
+
+        def name(metadata):
+            model = json.loads(metadata["widemargin"]) | {"feature_names": names}
+            metadata["widemargin"] = json.dumps(model).replace("\\\\ud800", "\\ud800")
+
+        rewrite(saved, change_metadata=name)
+        refuse(saved, "not all Unicode")
 
     def test_missing_file_and_directory(self, tmp_path):
         with pytest.raises(FileNotFoundError):

@@ -11,26 +11,38 @@ as points: the planes that touch r there are found again, by asking the risk.
 
 All of it is computed in float64 from coefficients and dual variables. No solver is known
 here, and none is trusted: dual variables that break a constraint are repaired first, which
-can only weaken the bound, never falsify it.
+can only weaken the bound, never falsify it. Rounding is part of the proof: what it may have
+done at most (rounding.py) is added to the primal value and taken off the dual value.
 """
 
-from dataclasses import asdict, dataclass
+import math
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
 from widemargin.arrays import beside
+from widemargin.data.memory import RowsInMemory
 from widemargin.data.products import products
-from widemargin.data.rows import home
+from widemargin.data.rows import home, longest_row
 from widemargin.problem import Intercept, Problem, State
-from widemargin.risk import MarginRisk, RowRisk
+from widemargin.risk import Bound, MarginRisk, RowRisk
+from widemargin.rounding import SUM, gamma, squares
 from widemargin.words import percent_at_most, times_at_most
 
 # A gap that is a smaller part of its values than this may as well be none: both were rounded.
 _ROUNDING = 1e-12
 # Rows that are summed over together, where there may be too many for memory.
 _ROWS_AT_ONCE = 1 << 18
+# The roundings that a score goes through beside its sum: an offset is added, it is multiplied,
+# taken from 1, or is that of coefficients that were multiplied.
+_MORE = 16
+# Where rounding may make so much of a value, it is worth a closer look: rows in memory are
+# multiplied in twice the precision.
+_CLOSER_LOOK = 1e-10
+# Squares of smaller numbers are lost; this is far above what they add up to.
+_TINY = 1e-150
 
 
 @dataclass(frozen=True)
@@ -45,11 +57,14 @@ class Certificate:
         Value of the dual variables; the optimum is at least this.
     parts : tuple of Certificate
         One per class where several problems were solved; their sum is this certificate.
+    rounding : float
+        How much of the gap is allowed for rounding; both values include their share.
     """
 
     primal: float
     dual: float
     parts: tuple["Certificate", ...] = ()
+    rounding: float = field(default=0.0, compare=False)
 
     @property
     def gap(self) -> float:
@@ -67,7 +82,9 @@ class Certificate:
         parts = tuple(parts)
         if len(parts) == 1:
             return parts[0]
-        return cls(sum(p.primal for p in parts), sum(p.dual for p in parts), parts)
+        primal = _rounded([part.primal for part in parts], math.inf)
+        dual = _rounded([part.dual for part in parts], -math.inf)
+        return cls(primal, dual, parts, math.fsum(part.rounding for part in parts))
 
     def as_dict(self) -> dict:
         """Return plain numbers, for JSON."""
@@ -83,9 +100,11 @@ class Certificate:
         """
         if self.primal == 0.0:  # no objective is less
             return "proved optimal"
+        if self.dual > self.primal:
+            return "with a lower bound above it: neither is to be trusted"
         if not self.dual > 0.0:
             return "with no useful bound on its distance to the optimum"
-        excess = max(self.gap, 0.0) / self.dual
+        excess = self.gap / self.dual
         if excess <= _ROUNDING:
             return "proved optimal"
         if excess > 1.0:
@@ -97,72 +116,281 @@ class Certificate:
         return f"objective {self.primal:.6g}, {self.bound_in_words()}"
 
 
-def primal_value(problem: Problem, coef, offset, scores=None) -> float:
-    """Return P(coef, offset); `scores` = X coef saves a pass where it is known."""
+def _rounded(values, towards):
+    """Return the sum of values, rounded towards one side."""
+    total = math.fsum(values)
+    missing = math.fsum([*values, -total])
+    return math.nextafter(total, towards) if missing * towards > 0.0 else total
+
+
+def upper_bound(problem: Problem, coef, offset, scores=None) -> Bound:
+    """Return a bound above P(coef, offset), which is off by rounding alone.
+
+    `scores` = X coef saves a pass where it is known.
+    """
     if scores is None:
         scores = problem.rows.scores(coef)
-    penalty = 0.5 * float(np.vdot(coef, coef))
+    penalty = 0.5 * squares(coef)
     if problem.intercept is Intercept.PENALIZED:
-        penalty += 0.5 * float(np.vdot(offset, offset))
-    return penalty + problem.risk.value(scores + beside(offset, scores))
+        penalty += 0.5 * squares(offset)
+    errors = score_errors(problem.rows, coef, offset)
+    scores = scores + beside(offset, scores)
+    bound = _with_losses(problem, penalty, scores, errors)
+    if bound.rounding > _CLOSER_LOOK * bound.value and isinstance(problem.rows, RowsInMemory):
+        return _closer_bound(problem, penalty, coef, offset, scores, errors)
+    return bound
 
 
-def dual_value(problem: Problem, dual) -> tuple[float, np.ndarray]:
-    """Return D at a feasible point near `dual`, and X^T A there.
+def _with_losses(problem, penalty, scores, errors, low=None):
+    """Return the bound above `penalty` and the losses at scores (n,) or (n, k)."""
+    total, rounding = penalty, SUM * penalty
+    for part in parts_of(problem.rows.n_rows, problem.risk):
+        some = problem.risk.part(part.start, part.stop)
+        digits = None if low is None else low[part]
+        value, blur = some.bound(scores[part], errors[part], digits)
+        total += value
+        rounding += blur
+    return Bound((1.0 + 2.0 * SUM) * total, rounding + 2.0 * SUM * total)
+
+
+def _closer_bound(problem, penalty, coef, offset, scores, errors):
+    """As `_with_losses`, by scores in twice the precision, of rows that may have a loss."""
+    rows = problem.rows
+    index = np.flatnonzero(problem.risk.may_have_loss(scores, errors))
+    scores, low = scores.copy(), np.zeros_like(scores)
+    offsets = np.atleast_1d(offset)
+    for j, w in enumerate(coef.reshape(rows.n_features, -1).T):
+        column = (index, j) if scores.ndim == 2 else index
+        scores[column], low[column] = rows.precise_scores(index, w, offsets[j])
+    errors = errors.copy()
+    # Rounding of rounding; and what a product may lose that is too small for float64.
+    errors[index] *= 2.0 * gamma(longest_row(rows) + _MORE)
+    errors[index] += _TINY
+    return _with_losses(problem, penalty, scores, errors, low)
+
+
+def lengths(rows):
+    """Return |x_i|, (n,), rounded up."""
+    return np.sqrt(rows.squared_norms()) * (1.0 + gamma(longest_row(rows) + _MORE)) + _TINY
+
+
+def score_errors(rows, coef, offset):
+    """Return how far X coef + offset, as it is computed, may be from the true one, (n,).
+
+    The score x_i.w is off by no more than gamma(m) |x_i| |w|, where rows have m entries at most.
+    """
+    errors = np.zeros(rows.n_rows, like=home(rows))
+    if not coef.any():
+        return errors
+    longest = np.sqrt(float(np.square(coef).sum(axis=0).max())) * (1.0 + SUM)
+    errors += lengths(rows) * (longest + _TINY)
+    errors += float(np.abs(offset).max())
+    errors *= gamma(longest_row(rows) + _MORE)
+    return errors
+
+
+def lower_bound(problem: Problem, dual) -> tuple[Bound, np.ndarray]:
+    """Return a bound below every P, proved by a feasible point near `dual`, and X^T A there.
 
     Parameters
     ----------
     dual : ndarray of shape (n,) or (n, k), or Tangents
         As a State's.
     """
-    risk = problem.risk
+    risk, rows = problem.risk, problem.rows
     if isinstance(risk, RowRisk):
         A = risk.feasible(risk.signed(dual), balanced=problem.intercept is Intercept.FREE)
-        height = risk.dual(A)
-    else:
-        A, height = _tangent_sum(problem, dual)
-    coef = problem.rows.combine(A)
-    penalty = 0.5 * float(np.vdot(coef, coef))
-    if problem.intercept is Intercept.PENALIZED:
-        penalty += 0.5 * float((A.sum(axis=0) ** 2).sum())
-    return height - penalty, coef
+        combined = rows.combine(A)
+        return proved_by(problem, A, combined), combined
+    cuts = (risk.cut(rows.scores(coef)) for coef in dual.coefs)
+    sums = tangent_sums(rows, convex_weights(dual), cuts)
+    return sums.bound(problem.intercept), sums.combined
 
 
-def _tangent_sum(problem, tangents):
-    """Return A of the planes that touch the risk at the given points, and their height at 0."""
+def proved_by(problem, A, combined) -> Bound:
+    """Return the bound that feasible dual variables A prove, where X^T A is about `combined`."""
+    sums = dual_sums(problem.rows, problem.risk, A, combined)
+    bound = sums.bound(problem.intercept)
+    if bound.rounding > _CLOSER_LOOK * bound.value and isinstance(problem.rows, RowsInMemory):
+        return _closer_sums(problem.rows, A, sums).bound(problem.intercept)
+    return bound
+
+
+def dual_sums(rows, risk: RowRisk, A, combined) -> "Sums":
+    """Return the sums that feasible dual variables A make."""
+    height = 0.0
+    for part in parts_of(rows.n_rows, risk):
+        height += risk.part(part.start, part.stop).dual(A[part])
+    return Sums(
+        height,
+        combined,
+        totals=column_sums(A),
+        **_sizes(rows, A),
+        height_error=SUM + gamma(2 * A[:1].size),  # a row's classes are added up, too
+    )
+
+
+def convex_weights(tangents):
+    """Return the weights of planes, none negative and their sum 1 at most, as a list."""
     weights = np.maximum(tangents.weights, 0.0)
-    weights = weights / max(1.0, weights.sum())
-    A, height = np.zeros(problem.rows.n_rows, like=home(problem.rows)), 0.0
-    for weight, coef in zip(weights.tolist(), tangents.coefs):
-        cut = problem.risk.cut(problem.rows.scores(coef))
+    return (weights / max(1.0, weights.sum())).tolist()
+
+
+def tangent_sums(rows, weights, cuts) -> "Sums":
+    """Return the sums of a convex combination of planes under a risk that is no sum over rows."""
+    A, height = np.zeros(rows.n_rows, like=home(rows)), 0.0
+    for weight, cut in zip(weights, cuts, strict=True):
         A -= weight * cut.slope
         height += weight * cut.constant
-    return A, height
+    # A row's slope is what pulls it up less what pushes it down: each of them is a sum over rows,
+    # and all of them together are twice the weight of all pairs, the height.
+    error = gamma(2 * rows.n_rows + 2 * len(weights) + 64)
+    longest = float(lengths(rows).max()) if height > 0.0 else 0.0
+    sizes = _sizes(rows, A)
+    sizes |= {"size": 2.0 * height, "pull": sizes["pull"] + 2.0 * height * longest}
+    combined, none = rows.combine(A), np.zeros(1)
+    return Sums(height, combined, none, **sizes, height_error=error, slope_error=error)
+
+
+def _closer_sums(rows, A, sums):
+    """Return the sums with errors of single features, and an exact total, if it is one."""
+    columns = A.reshape(len(A), -1).T
+    terms = [rows.combine_sizes(np.ascontiguousarray(column)) for column in columns]
+    sums = sums._replace(terms=np.stack(terms, axis=-1).reshape(sums.combined.shape))
+    if A.ndim > 1:
+        return sums
+    total = math.fsum(A)
+    can_give = np.flatnonzero(A * np.sign(total) >= abs(total))
+    if can_give.size == 0:
+        return sums
+    # The row that makes up for it, and what that changes.
+    row = int(can_give[rows.squared_norms()[can_give].argmin()])
+    some = rows.take(np.array([row]))
+    pull = abs(float(some.scores(sums.combined)[0]))
+    pull += float(score_errors(some, sums.combined, 0.0)[0])
+    return sums._replace(
+        totals=np.array([total]),
+        totals_error=0.0,
+        pull_of_one=pull,
+        longest=float(lengths(some)[0]),
+    )
+
+
+def column_sums(A):
+    """Return the sum of A (n,), or of its columns, (1,) or (k,), each by halves."""
+    columns = [A] if A.ndim == 1 else [A[:, j] for j in range(A.shape[1])]
+    return np.array([float(column.sum()) for column in columns])
+
+
+def _sizes(rows, A):
+    """Return what is asked for of |A| beside the rows' lengths."""
+    size = np.abs(A) if A.ndim == 1 else np.abs(A).sum(axis=1)
+    n_used = int(np.count_nonzero(size))
+    if n_used == 0:
+        return {"size": 0.0, "pull": 0.0, "longest": 0.0, "n_used": 0}
+    length = lengths(rows)
+    return {
+        "size": float(size.sum()),
+        "pull": float((size * length).sum()),
+        "longest": float(np.where(size > 0.0, length, 0.0).max()),
+        "n_used": n_used,
+    }
+
+
+class Sums(NamedTuple):
+    """Sums over rows that a lower bound follows from."""
+
+    height: float  # -r*(-A)
+    combined: np.ndarray  # X^T A
+    totals: np.ndarray  # sum_i A_i, (k,)
+    size: float  # sum_i |A_i|
+    pull: float  # sum_i |A_i| |x_i|
+    longest: float  # the largest |x_i|, A_i not zero
+    n_used: int  # how many of these
+    height_error: float  # of its terms
+    slope_error: float = 0.0  # of A itself
+    totals_error: float = SUM  # of a sum of |A_i|
+    terms: np.ndarray | None = None  # |X|^T |A|, where it is known
+    pull_of_one: float | None = None  # |x_i.combined| of the row that makes up for the total
+
+    def plus(self, other: "Sums") -> "Sums":
+        """Return the sums over both of two parts of the rows."""
+        return Sums(
+            self.height + other.height,
+            self.combined + other.combined,
+            self.totals + other.totals,
+            self.size + other.size,
+            self.pull + other.pull,
+            max(self.longest, other.longest),
+            self.n_used + other.n_used + 1,
+            max(self.height_error, other.height_error) + SUM,
+            max(self.slope_error, other.slope_error),
+            self.totals_error + other.totals_error,
+        )
+
+    def bound(self, intercept: Intercept) -> Bound:
+        """Return height - 1/2 |combined|^2, less what rounding and imbalance may make of it."""
+        unsure = gamma(self.n_used + 64) + self.slope_error
+        square = squares(self.combined)
+        length = (1.0 + SUM) * math.sqrt(square)
+        if self.terms is None:
+            error = unsure * self.pull
+            rounding = (length + 0.5 * error) * error
+        else:
+            error = unsure * (1.0 + SUM) * math.sqrt(squares(self.terms))
+            rounding = unsure * float(np.abs(self.combined * self.terms).sum())
+            rounding += 0.5 * error * error
+        totals = np.abs(self.totals) + (self.totals_error + self.slope_error) * self.size
+        if intercept is Intercept.PENALIZED:
+            square += squares(totals)
+        elif intercept is Intercept.FREE:
+            # Where A does not quite sum to zero, less of it does: taken away along paths from
+            # class to class, it is no more than so often what is too much.
+            moved = float(totals.sum()) * totals.size
+            pull = math.sqrt(2.0) * self.longest * moved
+            one = length * pull if self.pull_of_one is None else self.pull_of_one * moved
+            rounding += moved + one + (error + 0.5 * pull) * pull
+        rounding += self.height_error * (2.0 * self.size + abs(self.height)) + 2.0 * SUM * square
+        return Bound(self.height - 0.5 * square - rounding, rounding)
 
 
 def certify_state(problem: Problem, state: State) -> Certificate:
     """Return the certificate of `state`, from nothing but its numbers."""
     if hasattr(problem.rows, "blocks") and isinstance(problem.risk, MarginRisk):
         return certify_in_one_pass(problem, state).certificate
-    primal = primal_value(problem, state.coef, state.offset)
-    dual, _ = dual_value(problem, state.dual)
-    return Certificate(primal, dual)
+    primal = upper_bound(problem, state.coef, state.offset)
+    return certificate_of(primal, lower_bound(problem, state.dual)[0])
 
 
-def parts_of(n_rows):
-    """Yield slices of rows: sums over all rows at once would need much memory."""
-    for begin in range(0, n_rows, _ROWS_AT_ONCE):
-        yield slice(begin, min(begin + _ROWS_AT_ONCE, n_rows))
+def certificate_of(primal: Bound, dual: Bound) -> Certificate:
+    """Return the certificate that two bounds make; no objective is below 0."""
+    dual_value = max(dual.value, 0.0)
+    return Certificate(primal.value, dual_value, rounding=primal.rounding + dual.rounding)
+
+
+def parts_of(n_rows, risk=None):
+    """Yield slices of rows: sums over all rows at once would need much memory.
+
+    One slice is all there is of a `risk` that is no sum over rows.
+    """
+    step = _ROWS_AT_ONCE if risk is None or isinstance(risk, RowRisk) else max(1, n_rows)
+    for begin in range(0, n_rows, step):
+        yield slice(begin, min(begin + step, n_rows))
 
 
 class Checked(NamedTuple):
     """What one pass over the rows tells about a state."""
 
-    certificate: Certificate
+    primal: Bound
+    dual: Bound
     offset: float  # the best one, where it was asked for
-    scores: np.ndarray  # (n,) X coef + offset
+    scores: np.ndarray  # (n,) X coef
     A: np.ndarray  # (n,) the dual variables that were certified
     combined: np.ndarray  # (d,) X^T A
+
+    @property
+    def certificate(self) -> Certificate:
+        return certificate_of(self.primal, self.dual)
 
 
 def certify_in_one_pass(problem: Problem, state: State, best_offset: bool = False) -> Checked:
@@ -182,14 +410,5 @@ def certify_in_one_pass(problem: Problem, state: State, best_offset: bool = Fals
         A = risk.feasible(A, balanced=True)
     scores, combined = products(problem.rows, state.coef, A)
     offset = float(risk.best_offset(scores)) if free and best_offset else float(state.offset)
-    scores += offset
-    primal = 0.5 * float(state.coef @ state.coef)
-    dual = -0.5 * float(combined @ combined)
-    if problem.intercept is Intercept.PENALIZED:
-        primal += 0.5 * offset**2
-        dual -= 0.5 * float(A.sum()) ** 2
-    for part in parts_of(n):
-        some = risk.part(part.start, part.stop)
-        primal += some.value(scores[part])
-        dual += some.dual(A[part])
-    return Checked(Certificate(primal, dual), offset, scores, A, combined)
+    primal = upper_bound(problem, state.coef, offset, scores)
+    return Checked(primal, proved_by(problem, A, combined), offset, scores, A, combined)

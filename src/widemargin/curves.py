@@ -176,7 +176,7 @@ def doubts(search, spelled: Callable[[str], str] = str) -> Iterator[str]:
             f"with gaps of up to {percent_at_most(gaps.max())}: raise {spelled('max_iter')} or "
             f"{spelled('max_time')}"
         )
-    if search.status_ in ("max_iter", "max_time"):
+    if search.status_ in ("max_iter", "max_time", "rounding"):
         yield f"the last training stopped early, {search.certificate_.bound_in_words()}"
     costs = np.sort(search.Cs_[tried])
     if costs[0] < costs[-1] and search.C_ in (costs[0], costs[-1]):

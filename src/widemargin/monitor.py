@@ -5,17 +5,25 @@ time run out, has somebody pressed Ctrl-C? At each gap check, ``monitor.check(..
 proof good enough, are there iterations left? Everything else is the solver's own business.
 """
 
+import math
 import signal
 import threading
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from widemargin.certificate import Certificate
+from widemargin.kernels.jit import clock
 
 # A killed run loses this much time at most, and what its last save took.
 _SECONDS_BETWEEN_SAVES = 20.0
+# A gap is as small as rounding lets it be, once what else there is of it is this share of that.
+_OF_ROUNDING = 0.1
+
+
+#: why a run stopped that did not get as far as it was asked to, and that nobody stopped
+FELL_SHORT = ("max_iter", "max_time", "rounding", "inconsistent")
 
 
 @dataclass(frozen=True)
@@ -116,7 +124,7 @@ class Monitor:
     max_iter : int
         Passes over the rows.
     max_time : float or None
-        Seconds for this problem, counted from now.
+        Seconds for this problem, counted from now, by a clock that leaves out compilation.
     interruption : Interruption or None
     on_check : callable(Record, State) -> bool or None
         Called after each gap check; True asks the solver to stop.
@@ -145,7 +153,7 @@ class Monitor:
         now = time.perf_counter()
         self.tol = tol
         self.max_iter = max_iter
-        self.deadline = None if max_time is None else now + max_time
+        self.deadline = None if max_time is None else clock() + max_time
         self.interruption = interruption or Interruption()
         self.on_check = on_check
         self.problem = problem
@@ -178,11 +186,21 @@ class Monitor:
         if self.status == "running":
             if self.interruption.requested:
                 self.status = "interrupted"
-            elif self.deadline is not None and time.perf_counter() >= self.deadline:
+            elif self.deadline is not None and clock() >= self.deadline:
                 self.status = "max_time"
             elif self.iteration >= self.max_iter:
                 self.status = "max_iter"
         return self.status != "running"
+
+    def settle(self, certificate: Certificate) -> None:
+        """Put a certificate in place of the estimate that the last check was told of."""
+        self.certificate = certificate
+        self.history[-1] = replace(
+            self.history[-1],
+            primal=certificate.primal,
+            dual=certificate.dual,
+            gap=certificate.gap,
+        )
 
     def check(self, certificate: Certificate, state, active_rows: int) -> bool:
         """Record a gap check of `state`; return whether to stop."""
@@ -201,8 +219,18 @@ class Monitor:
         )
         self.history.append(record)
         asked_to_stop = self.on_check is not None and self.on_check(record, state)
-        if certificate.relative_gap <= self.tol:
+        if not (math.isfinite(certificate.primal) and math.isfinite(certificate.dual)):
+            raise FloatingPointError(
+                f"training left the range of float64: the objective is {certificate.primal:g}, "
+                f"its lower bound {certificate.dual:g}. Scale the features, or use smaller C and "
+                "weights."
+            )
+        if certificate.gap < 0.0:
+            self.status = "inconsistent"
+        elif certificate.relative_gap <= self.tol:
             self.status = "converged"
+        elif certificate.gap - certificate.rounding <= _OF_ROUNDING * certificate.rounding:
+            self.status = "rounding"
         elif asked_to_stop:
             self.status = "callback"
         return self.must_stop()

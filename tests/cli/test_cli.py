@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -254,6 +255,41 @@ class TestTrain:
         folder = tmp_path / "locked"
         folder.mkdir(mode=0o500)
         refuse("train", data, "--out", folder / "m", naming=[folder / "m", "permission"])
+
+    @pytest.mark.parametrize("option", ["--out", "--liblinear", "--report"])
+    def test_a_name_too_long_is_known_before_the_training(
+        self, data, tmp_path, option, monkeypatch
+    ):
+        def too_late(*_):
+            raise AssertionError
+
+        monkeypatch.setattr("widemargin.cli.training.fit", too_late)
+        path = tmp_path / ("n" * 300)
+        options = {"--out": tmp_path / "m", option: path}
+        words = [word for pair in options.items() for word in pair]
+        refuse("train", data, *words, naming=[f"{path}: File name too long"])
+
+    def test_other_names_too_long(self, model, data, tmp_path, monkeypatch):
+        def too_late(*_, **__):
+            raise AssertionError
+
+        for place in ("training.fit", "inputs.read_data"):
+            monkeypatch.setattr(f"widemargin.cli.{place}", too_late)
+        path = tmp_path / ("n" * 300 + ".png")
+        naming = [f"{path}: File name too long"]
+        for option in ("--out", "--plot", "--report"):
+            refuse("tune", data, option, path, naming=naming)
+        refuse("predict", model, data, "--out", path, naming=naming)
+        refuse("evaluate", model, data, "--report", path, naming=naming)
+        refuse("convert", data, path, naming=naming)
+
+    def test_a_file_in_a_folder_that_takes_no_new_ones(self, data, model, monkeypatch):
+        """The model is not written over the old one but beside it."""
+        access = os.access
+        monkeypatch.setattr(
+            os, "access", lambda path, mode: os.path.isfile(path) and access(path, mode)
+        )
+        refuse("train", data, "--out", model, naming=[f"{model}: no permission to write here"])
 
     def test_one_file_for_both_models(self, data, tmp_path):
         out = tmp_path / "m"
@@ -518,7 +554,12 @@ class TestDemo:
 
 class TestLabelsAndIndices:
     @pytest.mark.parametrize(
-        ("label", "words"), [("1.5", "whole numbers"), ("1e30", "whole numbers up to 9,007,199")]
+        ("label", "words"),
+        [
+            ("1.5", "whole numbers"),
+            ("1e30", "whole numbers up to 9,007,199"),
+            ("9007199254740993", "whole numbers up to 9,007,199,254,740,991"),
+        ],
     )
     def test_labels_that_name_no_class(self, tmp_path, label, words):
         path = tmp_path / "rows.svm"
@@ -533,6 +574,37 @@ class TestLabelsAndIndices:
         monkeypatch.setattr("widemargin.cli.training._COEFFICIENT_BYTES", 10**12)
         naming = [path, "largest index makes 1,000,000 features", "GB of memory are free"]
         refuse("train", path, "--out", tmp_path / "m", naming=naming)
+
+
+def test_a_limit_of_compression_that_is_none(data, tmp_path, monkeypatch):
+    path = tmp_path / "rows.gz"
+    path.write_bytes(gzip.compress(data.read_bytes()))
+    monkeypatch.setenv("WIDEMARGIN_MAX_COMPRESSION_RATIO", "much")
+    words = ["WIDEMARGIN_MAX_COMPRESSION_RATIO must be a positive number, not 'much'"]
+    refuse("train", path, "--out", tmp_path / "m", naming=words)
+    refuse("convert", path, tmp_path / "rows", naming=words)
+
+
+def test_a_bomb_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("widemargin.data.compression._HARMLESS_BYTES", 1 << 20)
+    path = tmp_path / "rows.gz"
+    path.write_bytes(gzip.compress(b"1 1:1\n" * (1 << 20)))
+    words = [f"{path}: ", "more than 250 times", "WIDEMARGIN_MAX_COMPRESSION_RATIO"]
+    refuse("train", path, "--out", tmp_path / "m", naming=words)
+    refuse("convert", path, tmp_path / "rows", naming=words)
+    assert not (tmp_path / "rows").exists()
+
+
+def test_a_warning_is_one_line(data, tmp_path, monkeypatch):
+    """Whatever the command is at when it comes: kernels may be compiled anywhere."""
+
+    def read(path):
+        warnings.warn("/cache: Numba's\ncache failed", RuntimeWarning, stacklevel=1)
+        return read_svmlight(path)
+
+    monkeypatch.setattr("widemargin.cli.inputs.read_svmlight", read)
+    result = succeed("train", data, "--out", tmp_path / "m", "--quiet")
+    assert result.stderr == "widemargin: warning: /cache: Numba's cache failed\n"
 
 
 class TestInterruption:

@@ -153,6 +153,7 @@ class TestRefusals:
         refuse(*train, out, naming=[out, "named twice"])
         refuse(*train, tmp_path, naming=[tmp_path, "is a directory"])
         refuse(*train, tmp_path / "rows.svm", naming=["rows.svm: not a checkpoint"])
+        refuse(*train, tmp_path / ("n" * 300), naming=["nnn: File name too long"])
         assert not out.exists()
 
     def test_a_full_disk_ends_checkpoints_and_not_the_training(

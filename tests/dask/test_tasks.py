@@ -33,8 +33,8 @@ def line(of, seed=1):
     return tasks.Line(of, *ends, steps, penalty, 0.0, f"next {seed}")
 
 
-def spot(of, seed=9, plane=True):
-    return tasks.Spot(of, point(f"spot {seed}", seed), plane)
+def spot(of, seed=9):
+    return tasks.Spot(of, point(f"spot {seed}", seed))
 
 
 def assert_same(shares, expected):
@@ -57,7 +57,7 @@ def test_scores_of_another_point_are_not_taken_for_those_of_this_one(part):
 
 def test_a_risk_of_another_recipe_is_not_taken_for_this_one(part):
     def losses(of):
-        return tasks.shares(part, tasks.Questions([], [spot(of, plane=False)]), [])[0].loss
+        return tasks.shares(part, tasks.Questions([], [spot(of)]), [])[0].loss
 
     recipes = [recipe(0), recipe(1), recipe(1, fold=2)]
     found = [losses(of) for of in recipes]
@@ -68,7 +68,7 @@ def test_a_risk_of_another_recipe_is_not_taken_for_this_one(part):
 
 def test_questions_together_are_answered_as_one_by_one(part):
     lines = [line(recipe(slot="a"), 1), line(recipe(slot="b", fold=1), 3)]
-    spots = [spot(recipe(0, slot="c"), 5), spot(recipe(slot="d"), 6, plane=False)]
+    spots = [spot(recipe(0, slot="c"), 5), spot(recipe(slot="d"), 6)]
     together = tasks.Questions(lines, spots)
     steps = tasks.choose([tasks.line_sums(part, together)], together)
     shares = tasks.shares(part, together, steps)

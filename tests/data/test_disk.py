@@ -257,6 +257,14 @@ class TestForeignFiles:
             ({"label": [1.0, None]}, "row 1: label is missing"),
             ({"label": [1.0, np.nan]}, "row 1: label is nan, which is no float64"),
             ({"label": ["yes", "no"]}, "column label is string, not numbers"),
+            ({"label": [2**53, 2**53 + 1]}, "row 1: label is 9007199254740993, which is no float"),
+            ({"label": [0, -(2**53) - 1]}, "row 1: label is -9007199254740993, which is no float"),
+            ({"label": [0, 2**63 - 1]}, "row 1: label is 9223372036854775807, which is no float"),
+            (
+                {"label": pa.array([0, 2**64 - 1], pa.uint64())},
+                "row 1: label is 18446744073709551615, which is no float",
+            ),
+            ({"weight": [1, 2**60 + 1]}, "row 1: weight is 1152921504606846977, which is no f"),
             ({"qid": [1.0, 1.5]}, "row 1: qid is 1.5, which is no int64"),
         ],
     )
@@ -294,6 +302,39 @@ class TestForeignFiles:
             open_rows([])
 
 
+EVERY_BYTE_OF_THE_FOOTER = """
+import sys
+from widemargin.data.disk import open_rows
+from widemargin.data.formats import ShardError
+path = sys.argv[1]
+whole = open(path, "rb").read()
+refused = 0
+for place in range(len(whole) - int.from_bytes(whole[-8:-4], "little") - 8, len(whole)):
+    content = bytearray(whole)
+    content[place] ^= 16
+    open(path, "wb").write(content)
+    try:
+        open_rows(path).in_memory()
+    except (ShardError, MemoryError) as error:
+        assert path in str(error), error
+        refused += 1
+print(refused)
+"""
+
+
+def test_no_damage_to_a_parquet_footer_ends_the_process(tmp_path):
+    path = tmp_path / "rows.parquet"
+    pq.write_table(as_table(matrix(), np.arange(40)), path, store_schema=False)
+    done = subprocess.run(
+        [sys.executable, "-c", EVERY_BYTE_OF_THE_FOOTER, str(path)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 100
+
+
 class TestDamage:
     """Every pass says which file is not what it was."""
 
@@ -324,6 +365,12 @@ class TestDamage:
         self.damaged(path, 0)
         with pytest.raises(ShardError, match=rf"{path.name}: damaged: it is neither"):
             open_rows(folder)
+
+    def test_labels_are_not_read_from_a_damaged_file(self, folder):
+        path = self.second(folder)
+        self.damaged(path, path.stat().st_size // 2)
+        with pytest.raises(ShardError, match=rf"{path.name}: damaged: its checksum"):
+            open_rows(folder).labels  # noqa: B018 - reading is what fails
 
     @pytest.mark.parametrize("place", [0.1, 0.5, 0.9])
     def test_one_byte_is_wrong(self, folder, place):

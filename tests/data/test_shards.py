@@ -159,6 +159,32 @@ def test_full_disk(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"y": [1, np.nan, 2]}, "row 1 of this piece has the label nan, which is no float64"),
+        ({"y": [1, 2, np.inf]}, "row 2 of this piece has the label inf, which is no float64"),
+        ({"y": [1, 2**53 + 1, 2]}, "row 1 of this piece has the label 9007199254740993, which"),
+        ({"y": np.array([1, 2, 2**64 - 1], np.uint64)}, "row 2 .* label 18446744073709551615"),
+        ({"qid": [1, 1.5, 2]}, "row 1 of this piece has the qid 1.5, which is no int64"),
+        ({"qid": np.array([1, 2, 2**63], np.uint64)}, "row 2 .* qid 9223372036854775808, which"),
+        ({"weight": [1, np.nan, 2]}, "row 1 of this piece has the weight nan, which is no float"),
+    ],
+)
+def test_columns_of_numbers_that_cannot_be(tmp_path, columns, message):
+    with pytest.raises(ValueError, match=message), ShardWriter(tmp_path / "rows") as writer:
+        writer.add(matrix(3), **{"y": np.arange(3), **columns})
+    assert not (tmp_path / "rows").exists()
+
+
+def test_columns_that_are_no_numbers(tmp_path):
+    for y in (["a", "b", "c"], [1j, 2, 3], [None, 1, 2]):
+        message = "label must be numbers, not"
+        with pytest.raises(TypeError, match=message), ShardWriter(tmp_path / "rows") as writer:
+            writer.add(matrix(3), y)
+    assert not (tmp_path / "rows").exists()
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_unfinished_folder(tmp_path, format):
     folder = write(tmp_path / "rows", matrix(), format=format)
@@ -185,6 +211,111 @@ def test_manifests_that_cannot_be_used(tmp_path):
     path.write_text(json.dumps(whole | {"files": [part | {"name": "../part-00000.arrow"}]}))
     with pytest.raises(ShardError, match="outside of its folder"):
         open_rows(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"n_rows": "x"}, "'n_rows' is 'x', not a whole number"),
+        ({"n_features": -1}, "'n_features' is -1, not a whole number"),
+        ({"n_features": 12.0}, "'n_features' is 12.0, not a whole number"),
+        ({"n_features": 2**40}, "1099511627776 features"),
+        ({"n_entries": None}, "'n_entries' is None, not a whole number"),
+        ({"qid": 0}, "'qid' is 0, not true or false"),
+        ({"weight": "no"}, "'weight' is 'no', not true or false"),
+        ({"files": {}}, r"'files' is \{\}, not a list"),
+        ({"files": [3]}, "file 0: not an object"),
+        ({"files": []}, "its numbers do not add up"),
+        ({"colour": "blue"}, "'colour' means nothing"),
+    ],
+)
+def test_manifest_with_a_field_that_is_wrong(tmp_path, change, match):
+    folder = write(tmp_path / "rows", matrix())
+    path = folder / MANIFEST
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(ShardError, match=rf"widemargin\.json: not a manifest of rows \({match}"):
+        open_rows(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"batches": "x"}, "file 0: 'batches' is 'x', not a whole number"),
+        ({"batches": -1}, "file 0: 'batches' is -1, not a whole number"),
+        ({"batches": True}, "file 0: 'batches' is True, not a whole number"),
+        ({"batches": 0}, r"the numbers of part-00000\.arrow contradict"),
+        ({"batches": 41}, r"the numbers of part-00000\.arrow contradict"),
+        ({"rows": 40.0}, "file 0: 'rows' is 40.0, not a whole number"),
+        ({"rows": -40}, "file 0: 'rows' is -40, not a whole number"),
+        ({"entries": [1]}, r"file 0: 'entries' is \[1\], not a whole number"),
+        ({"bytes": None}, "file 0: 'bytes' is None, not a whole number"),
+        ({"bytes": 2**70}, "file 0: 'bytes' is 1180591620717411303424, not a whole number"),
+        ({"crc32": "0"}, "file 0: 'crc32' is '0', not a whole number"),
+        ({"name": 7}, "file 0: 'name' is 7, not text"),
+        ({"name": ""}, "it names files outside of its folder"),
+        ({"name": ".."}, "it names files outside of its folder"),
+        ({"colour": "blue"}, "file 0: 'colour' means nothing"),
+    ],
+)
+def test_manifest_with_a_file_that_is_wrong(tmp_path, change, match):
+    folder = write(tmp_path / "rows", matrix())
+    path = folder / MANIFEST
+    whole = json.loads(path.read_text())
+    path.write_text(json.dumps(whole | {"files": [whole["files"][0] | change]}))
+    with pytest.raises(ShardError, match=rf"widemargin\.json: not a manifest of rows \({match}"):
+        open_rows(folder)
+
+
+def test_manifest_that_lacks_or_repeats_a_field(tmp_path):
+    folder = write(tmp_path / "rows", matrix())
+    path = folder / MANIFEST
+    text = path.read_text()
+    whole = json.loads(text)
+    for name in whole.keys() - {"format", "version"}:
+        path.write_text(json.dumps({key: whole[key] for key in whole if key != name}))
+        with pytest.raises(ShardError, match=rf"widemargin\.json: .* \('{name}' is missing\)"):
+            open_rows(folder)
+    part = whole["files"][0]
+    for name in part:
+        less = {key: part[key] for key in part if key != name}
+        path.write_text(json.dumps(whole | {"files": [less]}))
+        with pytest.raises(ShardError, match=rf"widemargin\.json: .*file 0: '{name}' is missing"):
+            open_rows(folder)
+    path.write_text(text.replace('"n_rows": 40', '"n_rows": 41, "n_rows": 40'))
+    with pytest.raises(ShardError, match=r"widemargin\.json: .*says 'n_rows' twice"):
+        open_rows(folder)
+    path.write_text(text.replace('"n_rows": 40', '"n_rows": NaN'))
+    with pytest.raises(ShardError, match=r"widemargin\.json: .*NaN is not a finite number"):
+        open_rows(folder)
+    path.write_text(json.dumps(whole | {"files": [part, part]}))
+    with pytest.raises(ShardError, match=r"do not add up"):
+        open_rows(folder)
+    path.write_text("[" * 100_000)
+    with pytest.raises(ShardError, match=r"widemargin\.json: .*nested too deeply"):
+        open_rows(folder)
+
+
+@pytest.mark.parametrize("more", [-1, 1])
+def test_manifest_with_another_number_of_entries(tmp_path, more):
+    folder = write(tmp_path / "rows", matrix())
+    path = folder / MANIFEST
+    whole = json.loads(path.read_text())
+    part = whole["files"][0]
+    n_entries = part["entries"] + more
+    files = [part | {"entries": n_entries}]
+    path.write_text(json.dumps(whole | {"n_entries": n_entries, "files": files}))
+    with pytest.raises(ShardError, match=rf"part-00000\.arrow: .* {n_entries} entries that"):
+        open_rows(folder).in_memory()
+
+
+def test_manifest_with_another_number_of_labels(tmp_path):
+    folder = write(tmp_path / "rows", matrix())
+    path = folder / MANIFEST
+    whole = json.loads(path.read_text())
+    files = [whole["files"][0] | {"rows": 41}]
+    path.write_text(json.dumps(whole | {"n_rows": 41, "files": files}))
+    with pytest.raises(ShardError, match=r"part-00000\.arrow: does not have the 41 rows"):
+        open_rows(folder).labels  # noqa: B018 - reading is what fails
 
 
 def test_manifest_that_disagrees_with_its_files(tmp_path):

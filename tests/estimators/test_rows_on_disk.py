@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from blocks import Blocks
+from safetensors import safe_open
+from safetensors.numpy import save_file
 from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file
 from sklearn.exceptions import ConvergenceWarning
@@ -26,6 +28,7 @@ from widemargin import (
 from widemargin.data.convert import convert
 from widemargin.data.disk import DiskRows
 from widemargin.data.shards import ShardWriter
+from widemargin.estimators.checkpoint import CheckpointError
 from widemargin.estimators.validation import check_bytes
 from widemargin.monitor import Monitor
 
@@ -283,6 +286,61 @@ def test_a_checkpoint_of_another_problem_is_refused_and_left_alone(tmp_path):
         assert path.read_bytes() == damaged
     with pytest.raises(ValueError, match="checkpoint goes with 'stream'"):
         LinearSVC(checkpoint=path).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "match"),
+    [
+        ("coef", lambda a: a * np.nan, "the tensor 'coef' holds values that are not finite"),
+        ("coef", lambda a: a + np.inf, "the tensor 'coef' holds values that are not finite"),
+        ("coef", lambda a: a.astype(np.float32), "the tensor 'coef' has the unexpected type F32"),
+        ("coef", lambda a: a[:-1], "the tensor 'coef' has shape"),
+        ("offset", lambda a: a * np.nan, "the tensor 'offset' holds values that are not finite"),
+        ("offset", lambda a: a[:0], "the tensor 'offset' has shape"),
+        ("dual", lambda a: a * np.nan, "the tensor 'dual' holds values that are not finite"),
+        ("dual", lambda a: a + np.inf, "the tensor 'dual' holds values that are not finite"),
+        ("dual", lambda a: -1.0 - a, "the tensor 'dual' holds values below zero"),
+        ("dual", lambda a: a.astype(np.int64), "the tensor 'dual' has the unexpected type I64"),
+        ("dual", lambda a: a.astype(np.complex64), "the tensor 'dual' has the unexpected type"),
+        ("dual", lambda a: a[:, None], "the tensor 'dual' has shape"),
+        ("dual", None, "the tensor 'dual' is missing"),
+    ],
+)
+def test_a_checkpoint_with_numbers_that_cannot_be(tmp_path, name, change, match):
+    X, y = data()
+    rows = Blocks(X, 100)
+    path = tmp_path / "run.ckpt"
+    with pytest.warns(ConvergenceWarning):
+        LinearSVC(tol=1e-6, max_iter=1, checkpoint=path).fit(rows, y)
+    with safe_open(path, framework="numpy") as file:
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        metadata = file.metadata()
+    array = tensors.pop(name)
+    if change is not None:
+        tensors[name] = np.ascontiguousarray(change(array))
+    save_file(tensors, path, metadata=metadata)
+    with pytest.raises(CheckpointError, match=rf"run\.ckpt: a damaged checkpoint: {match}"):
+        LinearSVC(checkpoint=path).fit(rows, y)
+
+
+def test_a_checkpoint_with_a_header_that_cannot_be(tmp_path):
+    X, y = data()
+    path = tmp_path / "run.ckpt"
+    for header in ("", "{", "[" * 100_000, "NaN", '{"rows": 1, "rows": 2}', "1e999"):
+        save_file({"coef": np.zeros(1)}, path, metadata={"widemargin checkpoint": header})
+        with pytest.raises(CheckpointError, match=r"run\.ckpt: not a checkpoint, or a damaged"):
+            LinearSVC(checkpoint=path).fit(Blocks(X, 100), y)
+    for header in ("null", "[]", "{}", "3"):
+        save_file({"coef": np.zeros(1)}, path, metadata={"widemargin checkpoint": header})
+        with pytest.raises(CheckpointError, match=r"run\.ckpt: a checkpoint of another problem"):
+            LinearSVC(checkpoint=path).fit(Blocks(X, 100), y)
+
+
+def test_a_checkpoint_with_a_name_too_long(tmp_path):
+    X, y = data()
+    path = tmp_path / ("n" * 300)
+    with pytest.raises(CheckpointError, match="n: File name too long"):
+        LinearSVC(checkpoint=path).fit(Blocks(X, 100), y)
 
 
 def test_from_text_to_shards_to_a_model(tmp_path):

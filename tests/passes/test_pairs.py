@@ -12,7 +12,7 @@ from widemargin.risk import PairwiseHinge
 def pair_sums_of(risk, S, where=np.asarray):
     """`pair_sums` at the scores of the rows in pairs."""
     S, starts, *of_rows = map(where, (S, risk.starts, risk.member, risk.level, risk.weight))
-    return pair_sums(S, starts, risk.n_levels, *of_rows)
+    return pair_sums(S, starts, risk.n_levels, *of_rows)[:3]
 
 
 def by_hand(y, weight, group, S):
@@ -61,7 +61,7 @@ def test_sums_are_those_of_the_sweeps(problem):
     y, weight, group, S = problem
     risk = PairwiseHinge(y, weight, group)
     S = S[risk.rows]
-    assert_same(pair_sums_of(risk, S), risk._pairs(S), weight, S)
+    assert_same(pair_sums_of(risk, S), risk._pairs(S)[:3], weight, S)
 
 
 @given(problem=graded_scores(most_groups=4))

@@ -86,6 +86,7 @@ class OnlyProducts:
         rows = as_rows(X)
         self.n_rows, self.n_features, self.dtype = rows.n_rows, rows.n_features, rows.dtype
         self.scores, self.combine = rows.scores, rows.combine
+        self.squared_norms = rows.squared_norms
 
 
 @pytest.mark.parametrize("risk", [Hinge, SquaredHinge])

@@ -137,8 +137,9 @@ def test_tall_rows_take_few_iterations(risk, intercept, sparse):
     assert_certified(problem, state, monitor)
     primal = [record.primal for record in monitor.history]
     dual = [record.dual for record in monitor.history]
-    assert all(np.diff(primal) <= 1e-12 * primal[0])  # the last one is computed anew
-    assert all(np.diff(dual) >= 0)
+    rounding = monitor.certificate.rounding  # the last ones are proved
+    assert all(np.diff(primal) <= rounding + 1e-12 * primal[0])
+    assert all(np.diff(dual) >= -rounding)
     assert monitor.phases.keys() == {"scores", "combine", "direction", "line search"}
 
 

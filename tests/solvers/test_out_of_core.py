@@ -91,8 +91,9 @@ def test_a_pass_certifies_as_two_products_do():
     assert problem.rows.passes == before + 1
     in_memory = Problem(problem.rows.rows, problem.risk, problem.intercept)
     expected = certify_state(in_memory, state)
-    assert found.certificate.primal == pytest.approx(expected.primal, rel=1e-12)
-    assert found.certificate.dual == pytest.approx(expected.dual, rel=1e-12)
+    # Rows that are only known by their features get a wider allowance for rounding.
+    assert found.certificate.primal == pytest.approx(expected.primal, rel=1e-11)
+    assert found.certificate.dual == pytest.approx(expected.dual, rel=1e-11)
 
 
 def test_the_room_is_kept_to():

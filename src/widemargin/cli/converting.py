@@ -9,7 +9,6 @@ from typing import Any
 
 from widemargin.cli.errors import BadInput
 from widemargin.data.convert import convert
-from widemargin.data.svmlight import SvmlightError
 from widemargin.words import count, shape_in_words
 
 
@@ -26,7 +25,7 @@ def convert_with_progress(source: str, folder: str, format: str, show: bool) -> 
     try:
         with _progress_bar(source, show) as advance:
             manifest = convert(source, folder, format=format, progress=note)
-    except SvmlightError as error:
+    except ValueError as error:
         raise BadInput(str(error)) from error
     except OSError as error:
         # Errors of open files have no name; most likely the disk is full.

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,11 +29,16 @@ class CommandGroup(typer.core.TyperGroup):
         # Typer should raise its complaints rather than print them: it takes several lines.
         settings["standalone_mode"] = False
         try:
-            code = super().main(*args, **settings)
+            with warnings.catch_warnings():
+                warnings.showwarning = lambda message, *_: complain(f"warning: {message}")
+                code = super().main(*args, **settings)
         except _UsageError as error:
             code = 2
             complain(error.format_message(), _help_hint(error))
         except BadInput as error:
+            code = 2
+            complain(str(error))
+        except FloatingPointError as error:  # numbers beyond float64
             code = 2
             complain(str(error))
         except MemoryError as error:
@@ -130,7 +136,12 @@ def check_output(path: str | None, *others: str | None) -> None:
         raise BadInput(f"{path}: is a directory, not a file to write to")
     if not os.path.isdir(folder):
         raise BadInput(f"{path}: there is no directory {folder}")
-    if not os.access(target if os.path.exists(target) else folder, os.W_OK):
+    with naming(path), contextlib.suppress(FileNotFoundError):
+        os.stat(target)  # a name too long, say
+    places = [target] if os.path.exists(target) else []
+    if not places or os.path.isfile(target):  # which a file made beside it replaces
+        places.append(folder)
+    if not all(os.access(place, os.W_OK) for place in places):
         raise BadInput(f"{path}: no permission to write here")
     if any(other is not None and os.path.realpath(other) == target for other in others):
         raise BadInput(f"{path}: named twice; writing it would destroy the other")

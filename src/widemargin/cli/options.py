@@ -289,7 +289,9 @@ MaxIter = Annotated[
 ]
 MaxTime = Annotated[
     float | None,
-    typer.Option(callback=_positive, metavar="SECONDS", help="Stop after this time."),
+    typer.Option(
+        callback=_positive, metavar="SECONDS", help="Stop after this time, compilation aside."
+    ),
 ]
 Device = Annotated[
     DeviceName,
@@ -410,7 +412,10 @@ Plot = Annotated[
 AllTime = Annotated[
     float | None,
     typer.Option(
-        "--max-time", callback=_positive, metavar="SECONDS", help="Stop all trainings in time."
+        "--max-time",
+        callback=_positive,
+        metavar="SECONDS",
+        help="Stop all trainings in time, compilation aside.",
     ),
 ]
 

@@ -10,7 +10,7 @@ import typer
 from sklearn.exceptions import ConvergenceWarning
 
 from widemargin import LinearRanker, LinearSVC, OrdinalSVC
-from widemargin.cli.errors import BadInput, complain, reading, shown
+from widemargin.cli.errors import BadInput, reading, shown
 from widemargin.cli.inputs import Data, stays_on_disk
 from widemargin.cli.options import SolverName, TaskName, as_option, given_options
 from widemargin.curves import iteration_unit
@@ -21,8 +21,8 @@ from widemargin.words import count, listed, shape_in_words
 
 # What reads rows from disk, pass after pass, and nothing else.
 _ON_DISK = (SolverName.stream, SolverName.bm, SolverName.sbm)
-# The largest whole number up to which floating point knows them all.
-_LARGEST_LABEL = 2**53
+# From the next whole number on, floating point has one number for several of them.
+_LARGEST_LABEL = 2**53 - 1
 # A coefficient, and the best one so far.
 _COEFFICIENT_BYTES = 16
 
@@ -107,10 +107,9 @@ def make_model(task: TaskName, shared: dict, classify: dict, rank: dict):
 
 
 def fit(model, data: Data, **more) -> None:
-    """Fit, with warnings as one line each; `early_stop` words the one about stopping early."""
+    """Fit, without the warning about stopping early, which `early_stop` words."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.showwarning = lambda message, *_: complain(f"warning: {message}")
         try:
             if isinstance(model, LinearRanker):
                 model.fit(data.X, data.y, qid=data.qid, sample_weight=data.weight)

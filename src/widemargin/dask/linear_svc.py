@@ -1,8 +1,5 @@
 """Linear support vector classification on a Dask cluster."""
 
-from dataclasses import replace
-
-import numpy as np
 import scipy.sparse
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
@@ -13,10 +10,7 @@ from widemargin.dask.training import SOLVERS, ClusterModel, Job, Training, label
 from widemargin.estimators.linear_svc import LinearSVC as LocalLinearSVC
 from widemargin.estimators.validation import check_choice, check_flag
 from widemargin.monitor import Interruption
-from widemargin.solvers.oracle import Place
-
-# What may be left of the planes' slopes in a free intercept, whose sum is to be zero.
-_UNBALANCED = 1e-9
+from widemargin.problem import Tangents
 
 
 class LinearSVC(ClassifierMixin, ClusterModel):
@@ -135,7 +129,7 @@ def certify(model, X, y=None, sample_weight=None) -> Certificate:
     """Recompute the certificate of a `LinearSVC` or `LinearSVCCV` on its training data.
 
     On the cluster, from nothing but its coefficients and the points that its planes touch the
-    risk at: rounds of several points each.
+    risk at: one round for each class.
     """
     check_is_fitted(model, "coef_")
     model = getattr(model, "best_estimator_", model)
@@ -151,39 +145,12 @@ def certify(model, X, y=None, sample_weight=None) -> Certificate:
 
 def _certified(model, problems, training, index):
     """Return the certificate of one of a model's problems."""
-    job = Job(problems.recipe(index, model.C), problems.zero())
-    oracle, together = training.oracle(job), problems.together
+    oracle = training.oracle(Job(problems.recipe(index, model.C), problems.zero()))
+    together = problems.together
     best = oracle.place(
         model.coef_.T if together else model.coef_[index],
         model.intercept_ if together else model.intercept_[index],
     )
-    size = best.vector.size
-    places = [Place(*np.split(point, [size])) for point in model.dual_points_[index]]
-    room = training.room(job)
-    shares = []
-    for begin in range(0, len(places) + 1, room):
-        some = [oracle.spot(place) for place in [best, *places][begin : begin + room]]
-        shares += training.rounds.answers(_apart(some))
-    answers = [
-        oracle.answer_of(1.0, place, share, place)
-        for place, share in zip([best, *places], shares, strict=True)
-    ]
-    weights = np.maximum(model.dual_weights_[index], 0.0)
-    weights = weights / max(1.0, weights.sum())
-    planes = [answer.plane for answer in answers[1:]]
-    pairs = list(zip(weights.tolist(), planes, strict=True))
-    slope = sum((weight * plane.a for weight, plane in pairs), start=np.zeros(size))
-    height = sum(weight * plane.constant for weight, plane in pairs)
-    bound = height - 0.5 * float(slope @ slope)
-    free = sum(weight * plane.e for weight, plane in pairs)
-    sizes = sum(weight * np.abs(plane.e) for weight, plane in pairs)
-    if np.any(np.abs(free) > _UNBALANCED * sizes):
-        bound = 0.0  # with a free intercept, such planes prove nothing
-    return Certificate(answers[0].value, bound)
-
-
-def _apart(spots):
-    """Return questions about one risk at several points, each in a slot of its own."""
-    return [
-        spot._replace(recipe=replace(spot.recipe, slot=f"{j}")) for j, spot in enumerate(spots)
-    ]
+    tangents = Tangents(model.dual_weights_[index], model.dual_points_[index])
+    (share,) = training.rounds.answers([oracle.question(best, tangents)])
+    return oracle.certificate(best, share)

@@ -30,7 +30,7 @@ from widemargin.estimators.linear_svc_cv import LinearSVCCV as LocalLinearSVCCV
 from widemargin.estimators.linear_svc_cv import check_scorer, forget_other_classes
 from widemargin.estimators.path import warn_of_limits
 from widemargin.estimators.validation import check_costs, check_level
-from widemargin.monitor import Interruption
+from widemargin.monitor import FELL_SHORT, Interruption
 from widemargin.problem import State
 from widemargin.progress import ProgressBar
 
@@ -60,6 +60,7 @@ class LinearSVCCV(ClassifierMixin, ClusterModel):
         As in `widemargin.dask.LinearSVC`; max_iter is for each training.
     max_time : float or None, default=None
         Seconds for all trainings; each C gets its share, and so does the last one, on all rows.
+        Those count, too, that workers take to compile kernels in the first fit ever.
     random_state : int, RandomState or None, default=None
         Of the folds. None deals rows out in turn.
     verbose : int, default=0
@@ -283,7 +284,7 @@ class _Search:
         self.training.solve(jobs, seconds)
         self.n_solved += len(jobs)
         for job in jobs:
-            if job.monitor.status in ("max_iter", "max_time"):
+            if job.monitor.status in FELL_SHORT:
                 self.cut_short.append((job.certificate.relative_gap, job.monitor.status))
 
     def _by_fold(self):

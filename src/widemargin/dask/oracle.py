@@ -16,11 +16,13 @@ import itertools
 
 import numpy as np
 
-from widemargin.certificate import Certificate
+from widemargin.certificate import Certificate, certificate_of, convex_weights
 from widemargin.dask.rounds import Rounds
-from widemargin.dask.tasks import Line, Point, RankingRecipe, Recipe, Spot
+from widemargin.dask.tasks import Line, Point, Proof, ProofShare, RankingRecipe, Recipe, Spot
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Tangents
+from widemargin.risk import Bound
+from widemargin.rounding import SUM, squares
 from widemargin.solvers.line_search import Penalty
 from widemargin.solvers.oracle import LONG_STEP, PLANE_AT, Answer, Oracle, Place
 
@@ -94,13 +96,25 @@ class ClusterOracle(Oracle):
         return self.answer_of(step, center, share, at)
 
     def certify(self, best, slopes, dual, bound):
-        share = self._ask(self.spot(best)._replace(plane=False))
         dual = self.proof.dual(slopes) if slopes else dual
-        return Certificate(best.penalty + share.loss, bound), dual
+        return self.certificate(best, self._ask(self.question(best, dual))), dual
+
+    def question(self, best: Place, tangents: Tangents) -> Proof:
+        """Return the question for what a point and planes, by where they touch, prove."""
+        size = best.vector.size
+        places = [Place(point[:size], point[size:]) for point in tangents.coefs]
+        touching = [self._point(place) for place in places]
+        return Proof(self.recipe, self._point(best), touching, convex_weights(tangents))
+
+    def certificate(self, best: Place, share: ProofShare) -> Certificate:
+        """Return what the answer to that question proves."""
+        losses, total = share.losses, 0.5 * squares(best.vector) + share.losses.value
+        primal = Bound((1.0 + 2.0 * SUM) * total, losses.rounding + 2.0 * SUM * total)
+        return certificate_of(primal, share.sums.bound(self.intercept))
 
     def spot(self, place) -> Spot:
         """Return the question for the plane at a place, as it is."""
-        return Spot(self.recipe, self._point(place), plane=True)
+        return Spot(self.recipe, self._point(place))
 
     def answer_of(self, step, center, share, at) -> Answer:
         """Return what a share of all parts says, of a plane at the place `at`."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from widemargin.dask import tasks
-from widemargin.dask.tasks import Line, Questions, Share, Spot
+from widemargin.dask.tasks import Line, Proof, Questions, Spot
 from widemargin.data.partitions import Partitions
 
 # Bytes that what is sent may add to the graph of tasks.
@@ -38,7 +38,7 @@ class Rounds:
         self.parts, self.count = parts, 0
         self.said: queue.SimpleQueue = queue.SimpleQueue()
 
-    def ask(self, question: Line | Spot) -> Share:
+    def ask(self, question: Line | Spot | Proof):
         """Return the answer to a question, together with those of the others; in `run` only."""
         answer: Future = Future()
         self.said.put((question, answer))
@@ -82,17 +82,21 @@ class Rounds:
 
     def _answer_all(self, asked):
         asked.sort(key=lambda pair: pair[0].recipe.slot)
-        asked.sort(key=lambda pair: isinstance(pair[0], Spot))
+        asked.sort(key=lambda pair: (Line, Spot, Proof).index(type(pair[0])))
         for share, (_, future) in zip(
             self.answers([question for question, _ in asked]), asked, strict=True
         ):
             future.set_result(share)
 
-    def answers(self, asked: Sequence[Line | Spot]) -> list[Share]:
-        """Return the answers to questions of different slots, lines first, in one round."""
+    def answers(self, asked: Sequence[Line | Spot | Proof]) -> list:
+        """Return the answers to questions of different slots, in one round.
+
+        Lines come first, and proofs last.
+        """
         lines = [question for question in asked if isinstance(question, Line)]
         spots = [question for question in asked if isinstance(question, Spot)]
-        questions = Questions(lines, spots)
+        proofs = [question for question in asked if isinstance(question, Proof)]
+        questions = Questions(lines, spots, proofs)
 
         def graph():
             sent = self.sent(questions, questions.nbytes)

@@ -15,10 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from widemargin.certificate import Sums, dual_sums, score_errors, tangent_sums
 from widemargin.data import Rows
 from widemargin.estimators.problems import LOSSES
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import (
+    Bound,
     CrammerSinger,
     LineSums,
     PairwiseHinge,
@@ -175,15 +177,27 @@ class Line(NamedTuple):
 
 
 class Spot(NamedTuple):
-    """A question: what are the losses at a point, and, if it is wanted, the plane there?"""
+    """A question: what are the losses at a point, and the plane there?"""
 
     recipe: Recipe | RankingRecipe
     point: Point
-    plane: bool
 
     @property
     def points(self):
         return (self.point,)
+
+
+class Proof(NamedTuple):
+    """A question: what do a point and some planes prove? Planes are given by where they touch."""
+
+    recipe: Recipe | RankingRecipe
+    best: Point
+    touching: list[Point]
+    weights: list[float]  # of the planes, as `convex_weights` has them
+
+    @property
+    def points(self):
+        return self.best, *self.touching
 
 
 @dataclass(frozen=True)
@@ -192,9 +206,11 @@ class Questions:
 
     lines: list[Line]
     spots: list[Spot]
+    proofs: list[Proof] = field(default_factory=list)
 
     @property
     def all(self) -> list[Line | Spot]:
+        """Those whose points' scores are remembered."""
         return [*self.lines, *self.spots]
 
     def __sizeof__(self):
@@ -202,7 +218,8 @@ class Questions:
 
     @property
     def nbytes(self):
-        return sum(point.coef.nbytes for asked in self.all for point in asked.points)
+        asked = [*self.all, *self.proofs]
+        return sum(point.coef.nbytes for question in asked for point in question.points)
 
 
 class Share(NamedTuple):
@@ -227,6 +244,22 @@ class Share(NamedTuple):
             self.loss + other.loss,
             self.active + other.active,
         )
+
+
+class ProofShare(NamedTuple):
+    """A part's share of a certificate: of the losses at a point, and of a lower bound."""
+
+    losses: Bound
+    sums: Sums
+
+    @property
+    def a(self):
+        return self.sums.combined
+
+    def plus(self, other: "ProofShare") -> "ProofShare":
+        """Return the sum of two parts' shares."""
+        losses = Bound(*(one + two for one, two in zip(self.losses, other.losses)))
+        return ProofShare(losses, self.sums.plus(other.sums))
 
 
 # --- products with the rows, for several at once ------------------------------------------------
@@ -380,7 +413,7 @@ def choose(sums, questions: Questions) -> list[float]:
 
 
 def shares(part: Part, questions: Questions, steps) -> list[Share]:
-    """Return what the part answers to each question, lines first.
+    """Return what the part answers to each question, lines first and proofs last.
 
     A line's plane is taken a little way beyond where its step leads to, and the losses there.
     """
@@ -394,22 +427,35 @@ def shares(part: Part, questions: Questions, steps) -> list[Share]:
         cuts.append(risk.cut(here + PLANE_AT * (1.0 - step) * D))
         losses.append(risk.value(here))
     n_lines = len(questions.lines)
-    for spot, (S,), risk in zip(questions.spots, scores[n_lines:], risks[n_lines:], strict=True):
-        cuts.append(risk.cut(S) if spot.plane else None)
-        losses.append(cuts[-1].value if spot.plane else risk.value(S))
-    slopes = [cut.slope for cut in cuts if cut is not None]
-    planes = iter(combinations(part.rows, slopes) if slopes else [])
+    for (S,), risk in zip(scores[n_lines:], risks[n_lines:], strict=True):
+        cuts.append(risk.cut(S))
+        losses.append(cuts[-1].value)
+    planes = combinations(part.rows, [cut.slope for cut in cuts]) if cuts else []
     steps = [*steps, *(1.0 for _ in questions.spots)]
-    return [
-        _share(step, None if cut is None else next(planes), cut, loss)
-        for step, cut, loss in zip(steps, cuts, losses, strict=True)
+    answers = [
+        _share(step, plane, cut, loss)
+        for step, plane, cut, loss in zip(steps, planes, cuts, losses, strict=True)
     ]
+    return answers + [_proof_share(part, proof) for proof in questions.proofs]
+
+
+def _proof_share(part, proof):
+    """Return what a part's rows prove, from nothing but the points: no score is remembered."""
+    rows, risk = part.rows, proof.recipe.risk(part)
+    coef = np.asarray(proof.best.coef, dtype=np.float64)
+    (S,) = scores_at(rows, [proof.best])
+    losses = risk.bound(S, score_errors(rows, coef, proof.best.offset))
+    cuts = (risk.cut(T) for point in proof.touching for T in scores_at(rows, [point]))
+    if not isinstance(risk, RowRisk):
+        return ProofShare(losses, tangent_sums(rows, proof.weights, cuts))
+    A = np.zeros_like(S)
+    for weight, cut in zip(proof.weights, cuts, strict=True):
+        A -= weight * cut.slope
+    A = risk.feasible(A)
+    return ProofShare(losses, dual_sums(rows, risk, A, rows.combine(A)))
 
 
 def _share(step, a, cut, loss):
-    if cut is None:
-        nothing = np.empty(0)
-        return Share(step, nothing, nothing, nothing, 0.0, loss, 0)
     e, size = cut.slope.sum(axis=0), np.abs(cut.slope).sum(axis=0)
     return Share(step, a, np.atleast_1d(e), np.atleast_1d(size), cut.constant, loss, cut.active)
 

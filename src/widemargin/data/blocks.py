@@ -6,7 +6,7 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 import pyarrow as pa
 
-from widemargin.data.formats import ShardError
+from widemargin.data.formats import MAX_FEATURES, ShardError
 from widemargin.data.memory import CsrRows
 from widemargin.kernels import blocks as kernels
 
@@ -14,10 +14,12 @@ from widemargin.kernels import blocks as kernels
 BLOCK_BYTES = 4 << 20
 _ENTRY_BYTES = 8  # value and index
 _ROW_BYTES = 32  # row pointer, label, qid and weight
-MAX_FEATURES = 2**32 - 1  # indices are uint32
 
 # Rows of a file that a feature map gets first, to see what it makes of them.
 _FIRST_ROWS = 64
+
+# Up to this whole number float64 holds them all.
+_LARGEST_OF_ALL = 2**53
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -144,13 +146,22 @@ def numbers(batch: pa.RecordBatch, name: str, dtype, origin: Origin) -> np.ndarr
         row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
         origin.fail(row, f"{name} is missing")
     values = column.to_numpy(zero_copy_only=False)
+    converted, wrong = as_type(values, dtype)
+    if wrong is not None:
+        origin.fail(wrong, f"{name} is {values[wrong]}, which is no {np.dtype(dtype)}")
+    return converted
+
+
+def as_type(values: np.ndarray, dtype) -> tuple[np.ndarray, int | None]:
+    """Return numbers (n,) as another type, and the place of the first that it cannot hold."""
     with np.errstate(invalid="ignore"):  # told next
         converted = values.astype(dtype)
     wrong = ~np.isfinite(values) | (converted != values)
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        origin.fail(row, f"{name} is {values[row]}, which is no {np.dtype(dtype)}")
-    return converted
+    if values.dtype.kind in "iu" and converted.dtype.kind == "f":
+        # NumPy compares whole numbers with others as floating point, as which they may be equal.
+        large = np.flatnonzero((values > _LARGEST_OF_ALL) | (values < -_LARGEST_OF_ALL))
+        wrong[large] = [int(converted[row]) != int(values[row]) for row in large]
+    return converted, int(np.argmax(wrong)) if wrong.any() else None
 
 
 def _check_columns(batch: pa.RecordBatch, names: list[str], path: str) -> None:

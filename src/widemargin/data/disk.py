@@ -125,6 +125,7 @@ class DiskRows:
         self._features = features
         self._stored_features = n_features
         self._checked = set() if columns is None else set(range(len(files)))
+        self._verified = set(self._checked)
         if columns is not None:
             self._columns = columns
         # One entry for each pass that has ended: threads may append at once, but not add.
@@ -132,6 +133,7 @@ class DiskRows:
         self.n_rows = sum(c.rows for c in counts)
         self.n_entries = sum(c.entries for c in counts)
         self.n_blocks = sum(c.blocks for c in counts)
+        self._sizes: RowSizes | None = None
 
     def __repr__(self) -> str:
         where = self._files[0].path if len(self._files) == 1 else f"{len(self._files)} files"
@@ -172,44 +174,71 @@ class DiskRows:
     @cached_property
     def _columns(self) -> dict[str, np.ndarray]:
         columns = _Columns()
-        for file in self._files:
+        for number, file in enumerate(self._files):
+            n_rows = 0
+            self._verify(number)
             for batch in file.batches(list(SMALL_COLUMNS)):
                 columns.add(batch, file.path)
+                n_rows += batch.num_rows
+            if n_rows != self._counts[number].rows:
+                self._fail_to_count(number)
         return columns.joined(self.n_rows)
+
+    def _verify(self, number: int) -> None:
+        """Compare a file with its checksum, once."""
+        if number not in self._verified:
+            self._files[number].verify()
+            self._verified.add(number)
+
+    def _fail_to_count(self, number: int) -> NoReturn:
+        counts = self._counts[number]
+        raise ShardError(
+            f"{self._files[number].path}: does not have the {counts.rows} rows with "
+            f"{counts.entries} entries that it should"
+        )
 
     def blocks(self) -> Generator[Block, None, None]:
         """Yield all rows, in the order of the files, as `Block`s of about 4 MB at most.
 
-        Decoding releases the interpreter's lock. A file is compared with its checksum, and its
-        rows are checked, in the first pass that reads it to its end.
+        Decoding releases the interpreter's lock. A file is compared with its checksum when it
+        is first read, and its rows are checked in the first pass that reads it to its end. How
+        large rows are is noted in the first pass over all of them.
         """
         begin = 0
+        sizes = RowSizes(self.n_rows) if self._sizes is None else None
         for number in range(len(self._files)):
             for arrays in self._blocks_of_file(number):
                 end = begin + arrays[2].size - 1
-                yield Block(begin, end, arrays)
+                block = Block(begin, end, arrays)
+                if sizes is not None:
+                    sizes.add(block)
+                yield block
                 begin = end
         self._passes.append(None)
+        if sizes is not None:
+            sizes.squared_norms.flags.writeable = False  # shared by all who ask
+            self._sizes = sizes
 
     def _blocks_of_file(self, number: int) -> Iterator[tuple]:
         file, counts = self._files[number], self._counts[number]
         check = number not in self._checked
         if check:
-            file.verify()
+            self._verify(number)
         wanted = _ROW_COLUMNS if self._features is None else self._features.columns
-        row = 0
+        row = entries = 0
         batches = file.batches(wanted, check)
         for arrays in blocks_of(file.path, batches, self._features, check=check):
             if check:
                 check_block(arrays, self._stored_features, Origin(file.path, row))
             row += arrays[2].size - 1
-            if row > counts.rows:
+            entries += arrays[0].size
+            if row > counts.rows or entries > counts.entries:
                 break
             if self.n_features < self._stored_features:
                 arrays = narrowed(arrays, self.n_features)
             yield arrays
-        if row != counts.rows:
-            raise ShardError(f"{file.path}: does not have the {counts.rows} rows that it should")
+        if row != counts.rows or entries != counts.entries:
+            self._fail_to_count(number)
         self._checked.add(number)
 
     def scores(self, W):
@@ -245,16 +274,19 @@ class DiskRows:
 
     def squared_norms(self):
         """Return |x_i|^2 in float64, (n,)."""
-        return self._squared_norms
+        return self._found_sizes().squared_norms
 
-    @cached_property
-    def _squared_norms(self):
-        norms = np.empty(self.n_rows)
-        for block in ahead(self.blocks()):
-            size = block.end - block.begin
-            kernels.squared_norms(block.arrays, 0, size, norms[block.begin : block.end])
-        norms.flags.writeable = False  # shared by all who ask
-        return norms
+    @property
+    def longest_row(self) -> int:
+        """How many entries a row has at most."""
+        return self._found_sizes().longest
+
+    def _found_sizes(self) -> "RowSizes":
+        if self._sizes is None:
+            for _ in ahead(self.blocks()):
+                pass
+        assert self._sizes is not None
+        return self._sizes
 
     def take(self, index) -> NoReturn:
         raise TypeError("rows on disk are read in their order; single ones cannot be picked")
@@ -280,12 +312,25 @@ class DiskRows:
         """
         other = copy.copy(self)
         other.n_features, other._passes = n_features, []
-        other.__dict__.pop("_squared_norms", None)
+        other._sizes = None
         return other
 
 
 def _shares(block: Block) -> list[tuple[int, int]]:
     return threads.shares(block.end - block.begin, block.arrays[0].size)
+
+
+class RowSizes:
+    """|x_i|^2 of rows, (n,), and how many entries one has at most; block by block."""
+
+    def __init__(self, n_rows: int):
+        self.squared_norms, self.longest = np.empty(n_rows), 0
+
+    def add(self, block: Block) -> None:
+        """Note the rows of a block."""
+        norms = self.squared_norms[block.begin : block.end]
+        kernels.squared_norms(block.arrays, 0, norms.size, norms)
+        self.longest = max(self.longest, int(np.diff(block.arrays[2]).max(initial=0)))
 
 
 class _Columns:

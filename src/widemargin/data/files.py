@@ -57,7 +57,7 @@ class RowFile:
         """
         self._check_unchanged()
         try:
-            for batch in _READERS[self.format](self.path, columns):
+            for batch in _READERS[self.format](self.path, columns, check):
                 batch.validate(full=check)
                 yield batch
         except (ShardError, SvmlightError):
@@ -67,7 +67,7 @@ class RowFile:
             self._check_unchanged()
             self.verify()  # a damaged file may ask for any amount of memory
             if isinstance(error, MemoryError):
-                raise
+                raise MemoryError(f"to read {self.path} ({_in_a_line(error)})") from error
             raise ShardError(f"{self.path}: cannot be read ({_in_a_line(error)})") from error
         self._check_unchanged()
 
@@ -118,7 +118,7 @@ def stated_features(batch: pa.RecordBatch) -> int:
     return int((batch.schema.metadata or {}).get(_N_FEATURES, 0))
 
 
-def _arrow_batches(path, columns):
+def _arrow_batches(path, columns, check):
     # Not memory-mapped: pages of a map stay with the process, and a file cut short kills it.
     with pa.OSFile(path) as file:
         names = pa.ipc.open_file(file).schema.names
@@ -131,7 +131,7 @@ def _arrow_batches(path, columns):
             yield reader.get_batch(number)
 
 
-def _parquet_batches(path, columns):
+def _parquet_batches(path, columns, check):
     # With a buffer, pages are read as they are needed instead of whole row groups.
     with pq.ParquetFile(path, buffer_size=_READ_BYTES, pre_buffer=False) as file:
         names = file.schema_arrow.names
@@ -139,27 +139,31 @@ def _parquet_batches(path, columns):
         if not wanted:
             raise ShardError(_none_of(path, columns, names))
         for number in range(file.num_row_groups):
-            group = file.metadata.row_group(number)
-            rows = _rows_at_once(group, set(wanted))
+            if check:
+                # Damaged metadata of a column is an error here, and would kill the process below.
+                next(file.iter_batches(1, [number], wanted, use_threads=False), None)
+            rows = _rows_at_once(file, number, set(wanted))
             yield from file.iter_batches(rows, [number], wanted, use_threads=False)
 
 
-def _rows_at_once(group: pq.RowGroupMetaData, columns) -> int:
+def _rows_at_once(file: pq.ParquetFile, number: int, columns: set[str]) -> int:
     """How many rows of a row group make a batch, going by their mean size.
 
     Small columns do not count: batches, and so blocks, are the same whether these are read too.
     """
-    chunks = [group.column(k) for k in range(group.num_columns)]
+    group = file.metadata.row_group(number)
+    large = columns - SMALL_COLUMNS.keys()
+    paths = [file.schema.column(k).path for k in range(group.num_columns)]
+    chunks = [group.column(k) for k, path in enumerate(paths) if path.split(".")[0] in large]
     size = sum(
         # The size is that of encoded values, which a dictionary can make next to nothing.
         max(8 * chunk.num_values, chunk.total_uncompressed_size)
         for chunk in chunks
-        if chunk.path_in_schema.split(".")[0] in columns - SMALL_COLUMNS.keys()
     )
     return max(1, group.num_rows * _PARQUET_BATCH_BYTES // max(size, _PARQUET_BATCH_BYTES))
 
 
-def _text_batches(path, columns):
+def _text_batches(path, columns, check):
     for piece in read_svmlight_pieces(path):
         X = piece.X
         batch = record_batch(X.data, X.indices.view(np.uint32), X.indptr, piece.y, piece.qid)

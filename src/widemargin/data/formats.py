@@ -8,16 +8,20 @@ without one holds no more than a part of the rows.
 import json
 import os
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from widemargin.atomic import atomic_write
+from widemargin.strict import parse_json
 
 MANIFEST = "widemargin.json"
 TEXT = "text"
 _VERSION = 1
 _MAGIC = {b"ARROW1": "arrow", b"PAR1": "parquet"}
+_MAX_COUNT = 2**63 - 1
+_IN_WORDS = {bool: "true or false", str: "text", list: "a list"}
+MAX_FEATURES = 2**32 - 1  # indices are uint32
 _OWN_PART = re.compile(r"part-\d{5,}\.(arrow|parquet)")
 
 
@@ -79,28 +83,71 @@ class Manifest:
             file.write(json.dumps(values, indent=1).encode())
 
 
+_Described = TypeVar("_Described", Part, Manifest)
+
+
 def read_manifest(folder: str | os.PathLike) -> Manifest:
     """Read a folder's manifest, or say what is wrong with it."""
     path = Path(folder, MANIFEST)
     try:
-        values = json.loads(path.read_bytes())
-        version = values.pop("version")
-        if values.pop("format") != "widemargin rows":
-            raise KeyError("format")
+        values = parse_json(path.read_bytes())
+        if not isinstance(values, dict) or values.pop("format", None) != "widemargin rows":
+            raise ValueError("it does not say that it is one")
+        version = values.pop("version", None)
         if version == _VERSION:
-            files = tuple(Part(**part) for part in values.pop("files"))
-            return _consistent(Manifest(files=files, **values))
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+            parts = _typed(values, "files", list)
+            files = tuple(_part(part, f"file {number}") for number, part in enumerate(parts))
+            return _consistent(_made(Manifest, values | {"files": files}))
+    except ValueError as error:
         raise ShardError(f"{path}: not a manifest of rows ({error})") from error
     raise ShardError(f"{path}: version {version}, and this widemargin reads version {_VERSION}")
+
+
+def _part(values, where: str) -> Part:
+    try:
+        if not isinstance(values, dict):
+            raise ValueError("not an object")
+        return _made(Part, values)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
+
+
+def _made(kind: type[_Described], values: dict) -> _Described:
+    """Return a Part or a Manifest, if `values` are its fields: whole numbers from 0 on, ..."""
+    kinds = {field.name: field.type for field in fields(kind)}  # type: ignore[arg-type]
+    if unknown := values.keys() - kinds.keys():
+        raise ValueError(f"{min(unknown)!r} means nothing")
+    return kind(**{name: _typed(values, name, wanted) for name, wanted in kinds.items()})
+
+
+def _typed(values: dict, name: str, kind) -> Any:
+    if name not in values:
+        raise ValueError(f"{name!r} is missing")
+    value = values[name]
+    if kind is int:
+        if type(value) is not int or not 0 <= value <= _MAX_COUNT:
+            raise ValueError(f"{name!r} is {value!r}, not a whole number from 0 on")
+    elif kind in (bool, str, list) and type(value) is not kind:
+        raise ValueError(f"{name!r} is {value!r}, not {_IN_WORDS[kind]}")
+    return value
 
 
 def _consistent(manifest: Manifest) -> Manifest:
     sums = (sum(part.rows for part in manifest.files), sum(p.entries for p in manifest.files))
     if sums != (manifest.n_rows, manifest.n_entries) or manifest.n_rows < 1:
         raise ValueError("its numbers do not add up")
-    if any(Path(part.name).name != part.name for part in manifest.files):
+    names = [part.name for part in manifest.files]
+    if any(Path(name).name != name or name in ("", "..") for name in names):
         raise ValueError("it names files outside of its folder")
+    if len(set(names)) < len(names):
+        raise ValueError("it names a file twice")
+    if manifest.n_features > MAX_FEATURES:
+        raise ValueError(f"{manifest.n_features} features, and there can be {MAX_FEATURES}")
+    for part in manifest.files:
+        if not min(1, part.rows) <= part.batches <= part.rows or part.entries > (
+            part.rows * manifest.n_features
+        ):
+            raise ValueError(f"the numbers of {part.name} contradict each other")
     return manifest
 
 

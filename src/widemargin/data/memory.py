@@ -7,6 +7,7 @@ import scipy.sparse
 from scipy.linalg.blas import dsyrk
 
 from widemargin import threads
+from widemargin.kernels import precise
 from widemargin.kernels import rows as kernels
 
 # Entries one kernel call may touch: about a twentieth of a second, so that Python gets to
@@ -22,6 +23,8 @@ MOST_FEATURES = 2**31 - 1
 # CSR rows go there as dense copies where more than this share of their entries is stored: pairs
 # at scattered places cost some fifteen times as much as those of a dense product.
 _DENSE_ENOUGH = 0.25
+# Columns are far from zero if that is so many times as far as they are wide.
+_FAR = 1e3
 
 
 class RowsInMemory:
@@ -144,6 +147,22 @@ class RowsInMemory:
         spreads.flags.writeable = False  # shared by all who ask
         return spreads
 
+    def precise_scores(self, index, w, offset):
+        """Return x_i.w + offset of some rows in twice the precision: high and low parts, (m,)."""
+        high, low = np.empty(index.size), np.empty(index.size)
+        w, offset = np.ascontiguousarray(w), float(offset)
+        for begin in range(0, index.size, self.rows_per_call):
+            part = slice(begin, begin + self.rows_per_call)
+            precise.scores(self.arrays, index[part], w, offset, high[part], low[part])
+        return high, low
+
+    def combine_sizes(self, g):
+        """Return sum_i |g_i| |x_i|, feature by feature, in float64, (d,)."""
+        total = np.zeros(self.n_features)
+        for begin, end in self.ranges(0, self.n_rows):
+            precise.combine_sizes(self.arrays, g, begin, end, total)
+        return total
+
     def squared_norms(self):
         return self._squared_norms
 
@@ -190,6 +209,22 @@ class DenseRows(RowsInMemory):
             return DenseRows(self.matrix.take(index, axis=0))  # in half the time
         return DenseRows(self.matrix[index])
 
+    def near_origin(self):
+        """Return rows whose columns are shifted towards zero, where they are far away from it.
+
+        Shifts are exact: two numbers of which neither is twice the other have a difference that
+        needs no rounding (Sterbenz). Rows that need none are returned as they are.
+        """
+        if self.n_rows == 0:
+            return self
+        low, high = self.matrix.min(axis=0), self.matrix.max(axis=0)
+        low, high = low.astype(np.float64), high.astype(np.float64)
+        width = high - low
+        far = np.minimum(np.abs(low), np.abs(high)) > _FAR * width
+        if not far.any():
+            return self
+        return DenseRows(self.matrix - np.where(far, low + 0.5 * width, 0.0))
+
     def _copy_scaled(self, index, factor, center, out):
         kernels.copy_scaled(self.matrix, index, factor, center, out)
 
@@ -214,6 +249,11 @@ class CsrRows(RowsInMemory):
         self.arrays = (np.ascontiguousarray(X.data), _unsigned(X.indices), _unsigned(X.indptr))
         self.n_rows, self.n_features = X.shape
         self.dtype = X.dtype
+
+    @cached_property
+    def longest_row(self):
+        """How many entries a row has at most."""
+        return int(np.diff(self.matrix.indptr).max(initial=0))
 
     def take(self, index):
         matrix = self.matrix[index]

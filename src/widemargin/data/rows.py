@@ -71,3 +71,8 @@ def coef_home(rows):
     That may be the host where rows are not: what is done to few numbers is done there sooner.
     """
     return getattr(rows, "coef_like", None)
+
+
+def longest_row(rows) -> int:
+    """Return how many entries a row has at most."""
+    return getattr(rows, "longest_row", rows.n_features)

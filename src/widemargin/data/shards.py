@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from scipy import sparse
 
 from widemargin.data import blocks
-from widemargin.data.files import record_batch
+from widemargin.data.files import SMALL_COLUMNS, record_batch
 from widemargin.data.formats import MANIFEST, Manifest, Part, ShardError, part_name
 from widemargin.data.memory import CsrRows
 
@@ -85,7 +85,10 @@ class ShardWriter:
             Every piece has them or none has.
         """
         values, indices, indptr = _checked(X)
-        columns = [None if c is None else np.asarray(c) for c in (y, qid, weight)]
+        columns = [
+            None if c is None else _checked_column(name, c)
+            for name, c in {"label": y, "qid": qid, "weight": weight}.items()
+        ]
         if any(c is not None and c.shape != (len(indptr) - 1,) for c in columns):
             raise ValueError(f"{len(indptr) - 1} rows, but y, qid or weight has another length")
         has = (qid is not None, weight is not None)
@@ -189,6 +192,22 @@ def _checked(X) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         row = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
         raise ValueError(f"row {row} of this piece has a value that is not a finite float32")
     return values, matrix.indices[:end], matrix.indptr
+
+
+def _checked_column(name: str, column) -> np.ndarray:
+    """Return numbers, one for each row, as the type they are kept in."""
+    values = np.asarray(column)
+    if values.dtype == object:
+        values = np.array(values.tolist())
+    dtype = np.dtype(SMALL_COLUMNS[name])
+    if values.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must be numbers, not {values.dtype}")
+    converted, wrong = blocks.as_type(values.ravel(), dtype)
+    if wrong is not None:
+        raise ValueError(
+            f"row {wrong} of this piece has the {name} {values.flat[wrong]}, which is no {dtype}"
+        )
+    return converted.reshape(values.shape)
 
 
 class _CheckedFile:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from widemargin.data.rows import times_read
+from widemargin.data.rows import longest_row, times_read
 
 
 class Subset:
@@ -38,6 +38,10 @@ class Subset:
 
     def squared_norms(self):
         return self.rows.squared_norms()[self.index]
+
+    @property
+    def longest_row(self):
+        return longest_row(self.rows)
 
     def take(self, index):
         return Subset(self.rows, self.index[index])

@@ -4,34 +4,28 @@ The text streams through in pieces of whole lines, so that memory holds the resu
 piece, however large the file.
 """
 
-import bz2
-import gzip
-import importlib
 import io
-import lzma
 import os
 import sys
 import threading
-import zlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, BinaryIO, NamedTuple, NoReturn
+from typing import BinaryIO, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import DTypeLike
 from scipy import sparse
 
+from widemargin.data.compression import CompressionError, decompressed
 from widemargin.data.memory import csr_in_place
 from widemargin.kernels import svmlight as grammar
 
 _CHUNK_BYTES = 4 << 20
-_COMPRESSED_READ = 1 << 16
 _SHOWN_CHARACTERS = 40
 _NEWLINE = b"\n"
-_MAGIC_BYTES = 6  # enough to tell every compression apart
 
 _MESSAGES = {
     grammar.BAD_LABEL: "label {token} is not a number",
@@ -90,7 +84,10 @@ def read_svmlight(
     ----------
     source : path, "-" or binary file object
         "-" is the standard input. Text compressed by gzip, bzip2, xz or zstd is recognised
-        by its first bytes, whatever its name. A file object is read to its end, not closed.
+        by its first bytes, whatever its name; if it unpacks to more than 250 times its size,
+        and to more than 256 MiB, it is refused, unless the environment variable
+        ``WIDEMARGIN_MAX_COMPRESSION_RATIO`` allows more. A file object is read to its end, not
+        closed.
     n_features : int, optional
         Number of columns; larger indices are an error. Default: the largest index met.
     dtype : float32 or float64
@@ -140,7 +137,7 @@ def read_svmlight_pieces(
             # Unbuffered: the reader asks for large blocks, a buffer would only copy them.
             stream = stack.enter_context(open(source, "rb", buffering=0))
         parser = _Parser(name, n_features, dtype)
-        texts = _whole_lines(_decompressed(stream, name), name, _chunk_bytes)
+        texts = _whole_lines(decompressed(stream, name), name, _chunk_bytes)
         for piece in parser.pieces(texts, n_threads):
             if piece.y.size:
                 yield piece
@@ -362,110 +359,8 @@ def _whole_lines(
 
 
 def _fill(stream: io.BufferedReader, room: memoryview, name: str) -> int:
-    """Read until `room` is full or the stream ends; say what is wrong with a damaged one."""
+    """Read until `room` is full or the stream ends."""
     try:
         return stream.readinto(room)
-    except EOFError:
-        raise SvmlightError(f"{name}: the compressed stream is truncated") from None
-    except (OSError, zlib.error, lzma.LZMAError, _DamagedFrame) as error:
-        if getattr(error, "errno", None) is not None:
-            raise  # the operating system's; gzip and bz2 raise OSError without a number
-        raise SvmlightError(f"{name}: the compressed stream is damaged ({error})") from None
-
-
-class _Rejoined(io.RawIOBase):
-    """A stream whose first bytes were already taken, made whole again.
-
-    Closing it leaves the stream open: that is for whoever opened it.
-    """
-
-    def __init__(self, head: bytes, stream: BinaryIO) -> None:
-        self._head = head
-        self._stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, room: Any) -> int:
-        data = self._head[: len(room)] or self._stream.read(len(room))
-        self._head = self._head[len(data) :]
-        room[: len(data)] = data
-        return len(data)
-
-
-def _decompressed(stream: BinaryIO, name: str) -> io.BufferedReader:
-    """The text behind `stream`, whichever way its first bytes say it is compressed."""
-    head = b""
-    while len(head) < _MAGIC_BYTES and (more := stream.read(_MAGIC_BYTES - len(head))):
-        if not isinstance(more, bytes):
-            raise TypeError(f"{name}: the stream must be opened in binary mode")
-        head += more
-    whole: io.BufferedReader = io.BufferedReader(_Rejoined(head, stream), _COMPRESSED_READ)
-    for magic, decompress in _DECOMPRESSORS.items():
-        if head.startswith(magic):
-            # Decompressors answer in small blocks; this one asks until its request is met.
-            try:
-                return io.BufferedReader(decompress(whole))
-            except ImportError:
-                raise SvmlightError(
-                    f"{name}: compressed by zstd; reading it takes Python 3.14 or the package "
-                    "zstandard"
-                ) from None
-    return whole
-
-
-class _DamagedFrame(Exception):
-    """A zstd frame cannot be decompressed."""
-
-
-class _ZstdStream(io.RawIOBase):
-    """The contents of consecutive zstd frames; `EOFError` if the last one is cut short."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self._new_frame, self._error_type = _zstd_decompressor()
-        self._frame: Any = None  # the one begun and not ended
-        self._unread = b""  # compressed bytes after the end of a frame
-        self._text = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, room: Any) -> int:
-        while not self._text:
-            data = self._unread or self._stream.read(_COMPRESSED_READ)
-            self._unread = b""
-            if not data:
-                if self._frame is not None:
-                    raise EOFError
-                return 0
-            frame = self._frame or self._new_frame()
-            try:
-                self._text = memoryview(frame.decompress(data))
-            except self._error_type as error:
-                raise _DamagedFrame(error) from None
-            self._frame = None if frame.eof else frame
-            if frame.eof:
-                self._unread = frame.unused_data
-        size = min(len(room), len(self._text))
-        room[:size] = self._text[:size]
-        self._text = self._text[size:]
-        return size
-
-
-def _zstd_decompressor() -> tuple[Callable[[], Any], type[Exception]]:
-    """What makes the decompressor of one frame, and the error that it raises."""
-    try:
-        module = importlib.import_module("compression.zstd")  # Python 3.14 and later
-    except ImportError:
-        module = importlib.import_module("zstandard")
-        return lambda: module.ZstdDecompressor().decompressobj(), module.ZstdError
-    return module.ZstdDecompressor, module.ZstdError
-
-
-_DECOMPRESSORS: dict[bytes, Callable[[Any], Any]] = {
-    b"\x1f\x8b": gzip.open,
-    b"BZh": bz2.open,
-    b"\xfd7zXZ\x00": lzma.open,
-    b"\x28\xb5\x2f\xfd": _ZstdStream,
-}
+    except CompressionError as error:
+        raise SvmlightError(f"{name}: {error}") from None

@@ -17,6 +17,7 @@ from safetensors.numpy import save as serialize
 
 from widemargin.atomic import atomic_write
 from widemargin.problem import Problem, State
+from widemargin.tensors import FLOAT, Malformed, read_header, read_tensor
 
 _NAME = "widemargin checkpoint"
 
@@ -52,25 +53,42 @@ class Checkpoint:
             The file is no checkpoint, or one of another problem; it is left as it is. Or there is
             no place for one.
         """
-        if not os.path.exists(self.path):
+        try:
+            os.stat(self.path)
+        except FileNotFoundError:
             folder = os.path.dirname(os.path.abspath(self.path))
             if not os.access(folder, os.W_OK):
-                raise CheckpointError(f"{self.path}: no file can be written into {folder}")
+                raise CheckpointError(
+                    f"{self.path}: no file can be written into {folder}"
+                ) from None
             return None
+        except OSError as error:  # a name too long, say
+            raise CheckpointError(f"{self.path}: {error.strerror or error}") from error
         try:
             with safe_open(self.path, framework="numpy") as file:
-                description = json.loads((file.metadata() or {}).get(_NAME, "null"))
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                return self._read(file)
         except (SafetensorError, ValueError, OSError) as error:
-            raise CheckpointError(f"{self.path}: not a checkpoint, or a damaged one") from error
-        if description != self.fingerprint:
             raise CheckpointError(
-                f"{self.path}: a checkpoint of another problem (other rows, labels, weights, C, "
-                "loss or intercept); remove it, or name another file"
+                f"{self.path}: not a checkpoint, or a damaged one ({error})"
+            ) from error
+        except Malformed as error:
+            raise CheckpointError(f"{self.path}: {error}") from error
+
+    def _read(self, file) -> State:
+        if read_header(file, _NAME) != self.fingerprint:
+            raise Malformed(
+                "a checkpoint of another problem (other rows, labels, weights, C, loss or "
+                "intercept); remove it, or name another file"
             )
-        if {name: array.shape for name, array in arrays.items()} != self.shapes:
-            raise CheckpointError(f"{self.path}: a damaged checkpoint")
-        return State(arrays["coef"], float(arrays["offset"][0]), arrays["dual"])
+        try:
+            coef, offset, dual = (
+                read_tensor(file, name, FLOAT, shape) for name, shape in self.shapes.items()
+            )
+            if np.any(dual < 0.0):
+                raise Malformed("the tensor 'dual' holds values below zero")
+        except Malformed as error:
+            raise Malformed(f"a damaged checkpoint: {error}") from error
+        return State(coef, float(offset[0]), dual)
 
     def save(self, state: State) -> None:
         """Replace what was saved by `state`; where that fails, warn, and keep what was saved.

@@ -20,7 +20,7 @@ from widemargin.estimators.callbacks import LEVELS, GapLevels
 from widemargin.estimators.checkpoint import Checkpoint
 from widemargin.estimators.path_step import MadeWhenAsked
 from widemargin.estimators.validation import check_bytes
-from widemargin.monitor import Interruption, Monitor
+from widemargin.monitor import Interruption, Monitor, clock
 from widemargin.problem import State
 from widemargin.progress import ProgressLine
 from widemargin.solvers import auto
@@ -125,7 +125,7 @@ class Fit:
         self.monitors: list = [None] * len(problems)
         self.unsolved = len(problems)
         self.checkpoints: list[Checkpoint] = []
-        self.started = time.perf_counter()
+        self.started, self.clock_started = time.perf_counter(), clock()
         self.times_read = reads_from_now_on(problems.rows)
         self.context = None
         self.line = None
@@ -239,7 +239,7 @@ class Fit:
         """Return the seconds one problem may take, so that each gets its share."""
         if self.estimator.max_time is None:
             return None
-        left = self.started + self.estimator.max_time - time.perf_counter()
+        left = self.clock_started + self.estimator.max_time - clock()
         return max(0.0, left) / math.ceil(self.unsolved / self.n_threads)
 
     def _attributes(self, running=None):
@@ -282,15 +282,25 @@ class Account:
         return ", then ".join([name, *self.successors])
 
     def warn(self, estimator, stacklevel: int) -> None:
-        """Warn if a limit ended the training before its tolerance was reached."""
-        if self.status not in ("max_iter", "max_time"):
-            return
+        """Warn if something ended the training before its tolerance was reached."""
         worst = max(part.relative_gap for part in self.certificate.parts or [self.certificate])
-        warnings.warn(
-            f"training stopped at {self.status}={getattr(estimator, self.status)} with a relative "
-            f"duality gap of {at_most(worst)}, above tol={estimator.tol:g}. The model can be "
-            "used, and up to that fraction of its objective could still be saved: raise "
-            f"{self.status}, lower C or scale the features.",
-            ConvergenceWarning,
-            stacklevel=stacklevel,
-        )
+        gap = f"with a relative duality gap of {at_most(worst)}, above tol={estimator.tol:g}"
+        if self.status in ("max_iter", "max_time"):
+            message = (
+                f"training stopped at {self.status}={getattr(estimator, self.status)} {gap}. The "
+                "model can be used, and up to that fraction of its objective could still be "
+                f"saved: raise {self.status}, lower C or scale the features."
+            )
+        elif self.status == "rounding":
+            message = (
+                f"training stopped {gap}: float64 cannot prove more on this data. The model may "
+                "be better than what is proved of it. Scale the features, or lower C."
+            )
+        elif self.status == "inconsistent":
+            message = (
+                "training stopped: its lower bound is above its objective, so that neither can be "
+                "trusted. Please report this, with the data if you can."
+            )
+        else:
+            return
+        warnings.warn(message, ConvergenceWarning, stacklevel=stacklevel)

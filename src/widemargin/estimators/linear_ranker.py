@@ -50,7 +50,7 @@ class LinearRanker(OrderingModel):
     max_iter : int, default=10000
         Iterations.
     max_time : float or None, default=None
-        Seconds.
+        Seconds. Those that Numba takes to compile kernels, in the first fit ever, do not count.
     device : {"cpu", "cuda", "auto"}, default="cpu"
         "cuda" trains on a GPU by CuPy; rows that do not fit are streamed through it. "auto" does
         so if there is a GPU, and room on it.
@@ -77,8 +77,8 @@ class LinearRanker(OrderingModel):
         One per iteration: time, primal, dual, gap, rows in a pair with a loss, time by phase.
     solver_ : str
         The solver used.
-    status_ : {"converged", "max_iter", "max_time", "interrupted", "callback"}
-        Why training stopped.
+    status_ : {"converged", "max_iter", "max_time", "rounding", "interrupted", "callback"}
+        Why training stopped; "rounding" where float64 cannot prove `tol` on this data.
     n_iter_ : int
         Iterations.
     n_samples_fit_ : int

@@ -79,7 +79,8 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
     max_iter : int, default=10000
         Passes over the rows, per class; iterations of cutting planes.
     max_time : float or None, default=None
-        Seconds for the whole fit.
+        Seconds for the whole fit. Those that Numba takes to compile kernels, in the first fit
+        ever, do not count.
     probability : bool, default=False
         Whether `predict_proba` is wanted: scores are calibrated by scikit-learn, on those that
         models trained without a fifth of the rows each, beginning from this one, give to that
@@ -122,8 +123,9 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
     solver_ : str
         The solver used. "newton, then acf" (or "ocas", for rows on disk or on a GPU) where
         Newton's method was stuck with a problem, and another solver went on from there.
-    status_ : {"converged", "max_iter", "max_time", "interrupted", "callback"}
-        Why training stopped; "converged" only if every class did.
+    status_ : {"converged", "max_iter", "max_time", "rounding", "interrupted", "callback"}
+        Why training stopped; "converged" only if every class did, "rounding" where float64
+        cannot prove `tol` on this data.
     n_iter_ : int
         Whole passes over the rows or iterations, the most that any class took.
     sigmoids_ : ndarray of shape (1, 2) or (n_classes, 2)

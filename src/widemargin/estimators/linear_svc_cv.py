@@ -63,6 +63,7 @@ class LinearSVCCV(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimato
         As in `LinearSVC`; max_iter is for each training. Threads go to folds and classes.
     max_time : float or None, default=None
         Seconds for all trainings; each C gets its share, and so does the last one, on all rows.
+        Those that Numba takes to compile kernels, in the first fit ever, do not count.
     verbose : int, default=0
         1 shows how far the search has come, on stderr.
 
@@ -80,7 +81,7 @@ class LinearSVCCV(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimato
         Trained on all rows at `C_`. All it has, this has, too: `classes_`, `coef_`,
         `intercept_`, `dual_variables_`, `certificate_`, `history_`, `solver_`, `n_iter_`, and
         `sigmoids_` with ``probability=True``.
-    status_ : {"converged", "max_iter", "max_time", "interrupted", "callback"}
+    status_ : {"converged", "max_iter", "max_time", "rounding", "interrupted", "callback"}
         Why the last training stopped, or, the last two, why the search did.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)

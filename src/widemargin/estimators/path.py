@@ -44,7 +44,7 @@ from widemargin.estimators.validation import (
     check_weights,
     classes_of,
 )
-from widemargin.monitor import Interruption, Monitor
+from widemargin.monitor import FELL_SHORT, Interruption, Monitor, clock
 from widemargin.problem import State
 from widemargin.progress import ProgressBar
 from widemargin.solvers import auto
@@ -71,7 +71,8 @@ class SVMPath:
     solvers : list of str
         The solver used for each.
     statuses : list of str
-        Why each training stopped: "converged", "max_iter", "max_time" or "interrupted".
+        Why each training stopped: "converged", "max_iter", "max_time",
+        "rounding" or "interrupted".
     classes : ndarray of shape (n_classes,)
     """
 
@@ -195,7 +196,7 @@ class CostPath:
         self.n_jobs = effective_n_jobs(model.n_jobs)
         self.random = check_random_state(model.random_state)
         self.interruption = Interruption()
-        self.started = time.perf_counter()
+        self.started, self.clock_started = time.perf_counter(), clock()
         self.times_read = reads_from_now_on(rows)
         self.sets: list = []
         self.states: list[list[State]] = []
@@ -262,7 +263,7 @@ class CostPath:
         n_threads, lent = share_threads(self.n_jobs, n_problems, self.rows, solver)
         seconds = None
         if self.model.max_time is not None:
-            left = self.started + self.model.max_time - time.perf_counter()
+            left = self.clock_started + self.model.max_time - clock()
             seconds = max(0.0, left) / max(1, costs_left)
             if not auto.shares_passes(solver):
                 seconds /= math.ceil(n_problems / n_threads)
@@ -328,7 +329,7 @@ class CostPath:
             self.monitors.append(step.monitors[part])
             begin = part.stop
         for monitor in step.monitors:
-            if monitor.status in ("max_iter", "max_time"):
+            if monitor.status in FELL_SHORT:
                 self.cut_short.append((monitor.certificate.relative_gap, monitor.status))
         self.n_solved += begin
 
@@ -380,11 +381,14 @@ def warn_of_limits(model, cut_short, n_solved: int, stacklevel: int) -> None:
     if not cut_short:
         return
     gap, limit = max(cut_short)
+    where, advice = f"{limit}={getattr(model, limit, None)}", f"raise {limit}, leave"
+    if limit not in ("max_iter", "max_time"):
+        where, advice = "what float64 can prove", "leave"
     warnings.warn(
         f"{len(cut_short)} of {n_solved} trainings stopped at a limit, the worst at "
-        f"{limit}={getattr(model, limit)} with a relative duality gap of {at_most(gap)}, "
+        f"{where} with a relative duality gap of {at_most(gap)}, "
         f"above tol={model.tol:g}. They can be used, and up to that fraction of the "
-        f"objective could still be saved: raise {limit}, leave out large Cs or scale the "
+        f"objective could still be saved: {advice} out large Cs or scale the "
         "features.",
         ConvergenceWarning,
         stacklevel=stacklevel,

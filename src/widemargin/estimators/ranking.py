@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from widemargin.arrays import beside, on_host
 from widemargin.data import Rows, is_rows
 from widemargin.data.devices import DEVICES, is_on_gpu
+from widemargin.data.memory import DenseRows
 from widemargin.data.rows import coef_home, home
 from widemargin.estimators.fitting import Fit
 from widemargin.estimators.reporting import Reporting
@@ -89,7 +90,9 @@ class OrderingProblem:
     """
 
     def __init__(self, model, rows: Rows, grades, weights, group=None, finish=None):
-        self.rows, self.finish = rows, finish
+        # Pairs are differences of rows: a column may be shifted, and is if it is far from zero.
+        self.rows = rows.near_origin() if isinstance(rows, DenseRows) else rows
+        self.finish = finish
         weights = np.ones(rows.n_rows) if weights is None else weights
         risk = PairwiseHinge(grades, weights, group)
         if risk.rows.size == 0:

@@ -1,12 +1,22 @@
-"""The one decorator every compiled kernel wears.
+"""The one decorator every compiled kernel wears, and a clock that leaves out compilation.
 
 Kernels are small, single-threaded and free of policy: arrays in, arrays out. They release
 the GIL, so that threads of the caller truly run at once, and they are cached on disk, so
-that only the first process ever pays for compilation.
+that only the first process ever pays for compilation. Where that fails, it is paid again.
 """
 
+import contextlib
+import os
+import pickle
+import time
+import warnings
+import zlib
+
 import numba
+from numba.core import config, event
+from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 from numba.core.registry import cpu_target
+from numba.core.serialize import dumps
 
 # Numba sets up its types and functions when the first kernel is called, some fifth of a
 # second of Python. Done here it is part of the import, and the first fit is as fast as the next.
@@ -15,6 +25,8 @@ cpu_target.target_context.refresh()
 # Not ``fastmath=True``: that would let the compiler assume there are no infinities, and
 # bounds of dual variables are infinite. These four let reductions vectorise.
 REORDERING_MATH = frozenset({"reassoc", "contract", "arcp", "nsz"})
+#: for kernels whose operations must be done as they are written
+IN_ORDER = frozenset({"contract"})
 
 
 def kernel(function=None, *, fastmath=REORDERING_MATH):
@@ -22,7 +34,118 @@ def kernel(function=None, *, fastmath=REORDERING_MATH):
     if function is None:
         return lambda f: kernel(f, fastmath=fastmath)
     options = {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath)}
+    dispatcher = numba.njit(**options)(function)
+    # What ``cache=True`` does, with a cache that may fail.
     try:
-        return numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # no directory can be written: compile in every process instead
-        return numba.njit(**options)(function)
+        dispatcher._cache = _Cache(function)
+    except (RuntimeError, OSError) as error:  # no directory can be written
+        dispatcher._cache = _NoCache(function, error)
+    return dispatcher
+
+
+class _Cache(FunctionCache):
+    """Numba's cache of compiled code, for which nothing fails.
+
+    Numba looks into it when it meets a signature for the first time, and not before.
+    """
+
+    def __init__(self, function):
+        super().__init__(function)
+        stamp = self._impl.locator.get_source_stamp()
+        self._cache_file = _CheckedFile(self._cache_path, self._impl.filename_base, stamp)
+
+    def load_overload(self, sig, target_context):
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception as error:  # unpickling damaged files may raise any
+            _warn_once(self.cache_path, error)
+            if not isinstance(error, OSError):
+                with contextlib.suppress(Exception):
+                    self.flush()  # or saving would meet the same damage
+            return None
+
+    def save_overload(self, sig, data):
+        try:
+            super().save_overload(sig, data)
+        except Exception as error:
+            _warn_once(self.cache_path, error)
+
+
+class _CheckedFile(IndexDataCacheFile):
+    """Compiled code with a checksum, and with what it was compiled from.
+
+    Machine code that was damaged would run nevertheless. And an index may name a file of an
+    older source, or of another signature: it is written before the file, by several processes.
+    """
+
+    def save(self, key, data):
+        content = dumps((self._source_stamp, key, data))
+        super().save(("checked", key), (zlib.crc32(content), content))
+
+    def load(self, key):
+        found = super().load(("checked", key))
+        if found is None:
+            return None
+        crc32, content = found
+        if zlib.crc32(content) != crc32:
+            raise ValueError("a damaged file")
+        stamp, its_key, data = pickle.loads(content)
+        return data if (stamp, its_key) == (self._source_stamp, key) else None
+
+
+class _NoCache(NullCache):
+    """What stands for the cache where there can be none."""
+
+    def __init__(self, function, error):
+        beside = os.path.join(os.path.dirname(function.__code__.co_filename), "__pycache__")
+        self.folder, self.error = config.CACHE_DIR or beside, error
+
+    def save_overload(self, sig, cres):
+        _warn_once(self.folder, self.error)
+
+
+_warned = False
+
+
+def _warn_once(folder, error):
+    global _warned
+    if _warned:
+        return
+    _warned = True
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    warnings.warn(
+        f"{folder}: Numba's cache failed ({reason}): kernels that it does not have are compiled "
+        "in memory",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+class _Compilation(event.Listener):
+    """Notes when Numba compiles, in whichever thread: one does at a time."""
+
+    depth = 0
+    # When it began, if it is at it; and the seconds it took before. One value, so that other
+    # threads see both change at once.
+    state: tuple[float | None, float] = (None, 0.0)
+
+    def on_start(self, event):
+        if self.depth == 0:
+            self.state = (time.perf_counter(), self.state[1])
+        self.depth += 1
+
+    def on_end(self, event):
+        self.depth -= 1
+        began, seconds = self.state
+        if self.depth == 0 and began is not None:
+            self.state = (None, seconds + time.perf_counter() - began)
+
+
+_compilation = _Compilation()
+event.register("numba:compile", _compilation)
+
+
+def clock() -> float:
+    """Return the reading, in seconds, of a clock that stands still while kernels are compiled."""
+    began, seconds = _compilation.state
+    return (time.perf_counter() if began is None else began) - seconds

@@ -16,14 +16,13 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, overload
 
-from widemargin.kernels.jit import REORDERING_MATH, kernel
+from widemargin.kernels.jit import IN_ORDER, REORDERING_MATH, kernel
 
 _OPTIONS: Any = {"fastmath": set(REORDERING_MATH), "error_model": "numpy"}
 # For scattered access: the gathers and scatters of a vectorised loop take two to three times
 # as long as scalar code. Said in so many words, since an overload inherits what it leaves
 # open from its caller.
-_IN_ORDER = frozenset({"contract"})
-_OPTIONS_IN_ORDER: Any = {"fastmath": set(_IN_ORDER), "error_model": "numpy"}
+_OPTIONS_IN_ORDER: Any = {"fastmath": set(IN_ORDER), "error_model": "numpy"}
 _CACHE_LINE = 64  # bytes
 # Of so many rows, all are added up if one of so many has to be.
 _AT_ONCE, _READ_ON = 64, 8
@@ -159,7 +158,7 @@ def _row_prefetch(rows, i):
     return csr
 
 
-@kernel(fastmath=_IN_ORDER)
+@kernel(fastmath=IN_ORDER)
 def _scores_csr(values, indices, indptr, w, begin, end, out):
     """As `scores`: row_dot's text, but one row begins where the last one ended."""
     one, three, four = np.uint64(1), np.uint64(3), np.uint64(4)
@@ -189,7 +188,7 @@ def scores(rows, w, begin, end, out):
         _scores_csr(rows[0], rows[1], rows[2], w, begin, end, out)
 
 
-@kernel(fastmath=_IN_ORDER)
+@kernel(fastmath=IN_ORDER)
 def _combine_csr(values, indices, indptr, g, begin, end, out):
     """As `combine`: row_add's text, two entries at a time, from row to row without a pause."""
     one, two = np.uint64(1), np.uint64(2)
@@ -226,7 +225,7 @@ def combine(rows, g, begin, end, out):
         _combine_csr(rows[0], rows[1], rows[2], g, begin, end, out)
 
 
-@kernel(fastmath=_IN_ORDER)
+@kernel(fastmath=IN_ORDER)
 def _add_rows_csr(values, indices, indptr, at, g, out):
     """As `add_rows`, two entries at a time."""
     one, two = np.uint64(1), np.uint64(2)
@@ -374,7 +373,7 @@ def copy_scaled_csr(rows, index, factor, center, out):
             to[indices[k]] += scale * values[k]
 
 
-@kernel(fastmath=_IN_ORDER)
+@kernel(fastmath=IN_ORDER)
 def add_gram_csr(rows, index, weight, out):
     """out (d, d) += the upper triangle of sum_j weight[j] x_i x_i^T, i = index[j], of CSR rows."""
     values, indices, indptr = rows

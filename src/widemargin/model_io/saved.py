@@ -43,6 +43,7 @@ import numpy as np
 import scipy.sparse
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as serialize
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.arrays import on_host
@@ -55,6 +56,8 @@ from widemargin.estimators.linear_svc_cv import LinearSVCCV
 from widemargin.estimators.ordinal_svc import ERRORS, OrdinalSVC
 from widemargin.estimators.ranking import NORMALIZATIONS, OrderingModel
 from widemargin.estimators.validation import check_choice
+from widemargin.solvers.auto import SOLVERS
+from widemargin.tensors import FLOAT, Malformed, read_field, read_header, read_tensor
 
 FORMAT_NAME = "widemargin"
 FORMAT_VERSION = 1
@@ -66,7 +69,9 @@ ESTIMATORS: dict[str, Any] = {
     "OrdinalSVC": OrdinalSVC,
 }
 
-_FLOAT = ("F64",)
+_STATUSES = ("converged", "max_iter", "max_time", "interrupted", "callback")
+# How far a dual value may be above its primal one: both are rounded.
+_ROUNDING = 1e-6
 _INDEX = ("I32", "I64")
 _NUMBER = ("I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64", "F16", "F32", "F64")
 
@@ -173,12 +178,8 @@ def load_model(path: str | os.PathLike):
         raise ModelFileError(
             f"{path}: not a model file, or one that was cut short ({reason})"
         ) from error
-    except _Malformed as error:
+    except Malformed as error:
         raise ModelFileError(f"{path}: {error}") from error
-
-
-class _Malformed(Exception):
-    """What is wrong with a model file, without its name."""
 
 
 def _orders(model) -> bool:
@@ -236,8 +237,17 @@ def _parameter_to_json(name: str, value) -> Any:
 
 def _parameter_from_json(value) -> Any:
     if isinstance(value, dict):
-        return dict(value["pairs"])
+        weights = dict(value["pairs"])
+        if not all(_is_number(weight) and weight >= 0 for weight in weights.values()):
+            raise ValueError("there are weights that are no numbers from zero on")
+        return weights
+    if isinstance(value, int) and abs(value) >= 2**63:
+        raise ValueError(f"a whole number of {len(str(abs(value)))} digits")
     return value
+
+
+def _is_number(value) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _labels_to_json(classes: np.ndarray) -> dict:
@@ -253,17 +263,16 @@ def _labels_to_json(classes: np.ndarray) -> dict:
 
 def _read_description(file) -> dict:
     """The JSON in the header of an open safetensors file, once its first words are right."""
-    text = (file.metadata() or {}).get(FORMAT_NAME)
-    if text is None:
-        raise _Malformed("a safetensors file, but not one that holds a widemargin model")
     try:
-        description = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise _Malformed("the header does not describe a model") from error
+        description = read_header(file, FORMAT_NAME)
+    except ValueError as error:
+        raise Malformed(f"the header does not describe a model: {error}") from error
+    if FORMAT_NAME not in (file.metadata() or {}):
+        raise Malformed("a safetensors file, but not one that holds a widemargin model")
     if not isinstance(description, dict) or description.get("format") != FORMAT_NAME:
-        raise _Malformed("the header does not describe a model")
+        raise Malformed("the header does not describe a model")
     if description.get("format_version") != FORMAT_VERSION:
-        raise _Malformed(
+        raise Malformed(
             f"model format version {description.get('format_version')!r}; "
             f"this widemargin reads version {FORMAT_VERSION}"
         )
@@ -273,73 +282,92 @@ def _read_description(file) -> dict:
 def _build_model(file, description: dict):
     """A fitted estimator from an open file and its header; every claim is checked first."""
     model = _read_estimator(description)
-    model.certificate_ = _read_certificate(_field(description, "certificate", dict))
+    model.certificate_ = _read_certificate(read_field(description, "certificate", dict))
     if _orders(model):
         _read_order(model, file, description)
     else:
         _read_classifier(model, file, description)
     model.n_features_in_ = model.coef_.shape[-1]
-    model.n_iter_ = _field(description, "n_iter", int)
-    model.status_ = _field(description, "status", str)
-    model.solver_ = _field(description, "solver", str)
+    model.n_iter_ = read_field(description, "n_iter", int)
+    model.status_ = read_field(description, "status", str)
+    model.solver_ = read_field(description, "solver", str)
+    if model.n_iter_ < 0:
+        raise Malformed(f"the header's 'n_iter' is {model.n_iter_}")
+    try:
+        check_choice("the header's 'status'", model.status_, _STATUSES)
+        check_choice("the header's 'solver'", model.solver_, SOLVERS)
+    except ValueError as error:
+        raise Malformed(str(error)) from error
     model.history_ = []
     if description.get("feature_names") is not None:
-        names = _field(description, "feature_names", list)
+        names = read_field(description, "feature_names", list)
         if len(names) != model.n_features_in_ or not all(isinstance(f, str) for f in names):
-            raise _Malformed(f"the header does not name all {model.n_features_in_} features")
+            raise Malformed(f"the header does not name all {model.n_features_in_} features")
         model.feature_names_in_ = np.array(names, dtype=object)
     return model
 
 
 def _read_estimator(description: dict):
     """The estimator that the header names, with its parameters, not yet fitted."""
-    name = _field(description, "estimator", str)
+    name = read_field(description, "estimator", str)
     if name not in ESTIMATORS:
-        raise _Malformed(f"holds an unknown estimator {name!r}")
+        raise Malformed(f"holds an unknown estimator {name!r}")
     try:
         parameters = {
             key: _parameter_from_json(value)
-            for key, value in _field(description, "parameters", dict).items()
+            for key, value in read_field(description, "parameters", dict).items()
         }
         model = ESTIMATORS[name](**parameters)
         model._check_parameters()
         if _orders(model):
             check_choice("normalization", model.normalization, NORMALIZATIONS)
+        else:
+            check_random_state(model.random_state)
+            if model.checkpoint is not None:  # nobody else says where this machine's files go
+                raise ValueError("it names a checkpoint")
         if isinstance(model, OrdinalSVC):
             check_choice("error", model.error, ERRORS)
     except (TypeError, KeyError, ValueError) as error:
-        raise _Malformed(f"the header's parameters are not {name}'s: {error}") from error
+        raise Malformed(f"the header's parameters are not {name}'s: {error}") from error
     return model
 
 
 def _read_classifier(model, file, description: dict) -> None:
     model.classes_ = _read_classes(file, description)
+    if not _rises(model.classes_):
+        raise Malformed("its class labels are not in order")
     n_problems = 1 if len(model.classes_) == 2 else len(model.classes_)
-    model.coef_ = _tensor(file, "coef", _FLOAT, (n_problems, None))
-    model.intercept_ = _tensor(file, "intercept", _FLOAT, (n_problems,))
-    model.dual_variables_ = _read_dual(file, n_problems, _field(description, "n_rows", int))
+    model.coef_ = read_tensor(file, "coef", FLOAT, (n_problems, None))
+    model.intercept_ = read_tensor(file, "intercept", FLOAT, (n_problems,))
+    model.dual_variables_ = _read_dual(file, n_problems, read_field(description, "n_rows", int))
     if len(model.certificate_.parts) not in (0, len(model.classes_)):
-        raise _Malformed("the header's certificate has not one part per class")
+        raise Malformed("the header's certificate has not one part per class")
+    if model.certificate_.parts:
+        total = Certificate.total(model.certificate_.parts)
+        for name in ("primal", "dual"):
+            stated, summed = getattr(model.certificate_, name), getattr(total, name)
+            if abs(stated - summed) > _ROUNDING * total.primal:
+                raise Malformed(f"the header's {name!r} is not the sum of the certificate's parts")
     if "sigmoids" in file.keys():  # noqa: SIM118 (an open safetensors file is no mapping)
-        model.sigmoids_ = _tensor(file, "sigmoids", _FLOAT, (n_problems, 2))
+        model.sigmoids_ = read_tensor(file, "sigmoids", FLOAT, (n_problems, 2))
 
 
 def _read_order(model, file, description: dict) -> None:
-    model.coef_ = _tensor(file, "coef", _FLOAT, (None,))
-    model.dual_weights_ = _tensor(file, "dual_weights", _FLOAT, (None,))
+    model.coef_ = read_tensor(file, "coef", FLOAT, (None,))
+    model.dual_weights_ = read_tensor(file, "dual_weights", FLOAT, (None,))
     if np.any(model.dual_weights_ < 0.0):
-        raise _Malformed("the tensor 'dual_weights' holds values below zero")
+        raise Malformed("the tensor 'dual_weights' holds values below zero")
     shape = (len(model.dual_weights_), len(model.coef_))
-    model.dual_points_ = _tensor(file, "dual_points", _FLOAT, shape)
-    model.n_samples_fit_ = _field(description, "n_rows", int)
-    model.n_pairs_ = _field(description, "n_pairs", int)
+    model.dual_points_ = read_tensor(file, "dual_points", FLOAT, shape)
+    model.n_samples_fit_ = read_field(description, "n_rows", int)
+    model.n_pairs_ = read_field(description, "n_pairs", int)
     if model.n_samples_fit_ < 2 or model.n_pairs_ < 1:
-        raise _Malformed(
+        raise Malformed(
             f"there is no order to learn from {model.n_samples_fit_} rows in "
             f"{model.n_pairs_} pairs"
         )
     if model.certificate_.parts:
-        raise _Malformed("the header's certificate has parts, for a problem that has none")
+        raise Malformed("the header's certificate has parts, for a problem that has none")
     if isinstance(model, OrdinalSVC):
         model.classes_ = _read_classes(file, description)
         model.thresholds_ = _read_thresholds(file, len(model.classes_))
@@ -347,79 +375,65 @@ def _read_order(model, file, description: dict) -> None:
 
 def _read_thresholds(file, n_classes: int) -> np.ndarray:
     """The thresholds between ordered classes: a class without rows may have one at infinity."""
-    thresholds = _tensor(file, "thresholds", _FLOAT, (n_classes - 1,), finite=False)
+    thresholds = read_tensor(file, "thresholds", FLOAT, (n_classes - 1,), finite=False)
     if np.any(np.isnan(thresholds)) or np.any(thresholds[1:] < thresholds[:-1]):
-        raise _Malformed("the thresholds do not rise")
+        raise Malformed("the thresholds do not rise")
     return thresholds
 
 
 def _read_classes(file, description: dict) -> np.ndarray:
     """The labels, distinct, in the order in which `fit` left them."""
     if description.get("classes") is None:
-        classes = _tensor(file, "classes", _NUMBER, (None,))
+        classes = read_tensor(file, "classes", _NUMBER, (None,))
     else:
-        labels = _field(description, "classes", dict)
-        values = _field(labels, "values", list)
+        labels = read_field(description, "classes", dict)
+        values = read_field(labels, "values", list)
         allowed = {"str": (str,), "bool": (bool,), "object": (str, bool, int, float)}
-        kind = allowed.get(_field(labels, "kind", str))
+        kind = allowed.get(read_field(labels, "kind", str))
         if kind is None or not all(isinstance(value, kind) for value in values):
-            raise _Malformed("the header's class labels are not what they claim to be")
+            raise Malformed("the header's class labels are not what they claim to be")
         classes = np.array(values, dtype={"str": str, "bool": bool}.get(labels["kind"], object))
     if len(classes) < 2 or len(set(classes.tolist())) != len(classes):
-        raise _Malformed("its class labels are not at least two distinct values")
+        raise Malformed("its class labels are not at least two distinct values")
     return classes
+
+
+def _rises(labels: np.ndarray) -> bool:
+    try:
+        return np.array_equal(np.unique(labels), labels)
+    except TypeError:  # text beside numbers
+        return False
 
 
 def _read_dual(file, n_problems: int, n_rows: int) -> scipy.sparse.csr_array:
     """The dual variables; a sparse array that lies about its indices could crash the process."""
-    values = _tensor(file, "dual_values", _FLOAT, (None,))
-    indices = _tensor(file, "dual_indices", _INDEX, values.shape)
-    pointers = _tensor(file, "dual_pointers", _INDEX, (n_problems + 1,))
+    values = read_tensor(file, "dual_values", FLOAT, (None,))
+    indices = read_tensor(file, "dual_indices", _INDEX, values.shape)
+    pointers = read_tensor(file, "dual_pointers", _INDEX, (n_problems + 1,))
     try:
         dual = scipy.sparse.csr_array((values, indices, pointers), shape=(n_problems, n_rows))
         dual.check_format(full_check=True)
     except (ValueError, OverflowError) as error:
-        raise _Malformed(f"the dual variables contradict themselves: {error}") from error
+        raise Malformed(f"the dual variables contradict themselves: {error}") from error
     if not dual.has_canonical_format:
-        raise _Malformed("the dual variables contradict themselves: rows out of order")
+        raise Malformed("the dual variables contradict themselves: rows out of order")
     return dual
 
 
 def _read_certificate(fields: dict) -> Certificate:
-    parts = _field(fields, "parts", list)
+    parts = read_field(fields, "parts", list)
     if not all(isinstance(part, dict) for part in parts):
-        raise _Malformed("the header's 'parts' is missing or malformed")
+        raise Malformed("the header's 'parts' is missing or malformed")
     return Certificate(*_bounds(fields), tuple(Certificate(*_bounds(part)) for part in parts))
 
 
 def _bounds(fields: dict) -> tuple[float, float]:
-    number = (int, float)
-    return float(_field(fields, "primal", number)), float(_field(fields, "dual", number))
-
-
-def _field(fields: dict, key: str, kind):
-    value = fields.get(key)
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise _Malformed(f"the header's {key!r} is missing or malformed")
-    return value
-
-
-def _tensor(
-    file, name: str, dtypes: tuple[str, ...], shape: tuple, *, finite: bool = True
-) -> np.ndarray:
-    """A tensor of an open file, after checking its type and shape (None: any length)."""
-    if name not in file.keys():  # noqa: SIM118 (an open safetensors file is no mapping)
-        raise _Malformed(f"the tensor {name!r} is missing")
-    stored = file.get_slice(name)
-    found = tuple(stored.get_shape())
-    if len(found) != len(shape) or any(
-        want is not None and have != want for have, want in zip(found, shape)
-    ):
-        wanted = "(" + ", ".join("any" if n is None else str(n) for n in shape) + ")"
-        raise _Malformed(f"the tensor {name!r} has shape {found}, expected {wanted}")
-    if stored.get_dtype() not in dtypes:
-        raise _Malformed(f"the tensor {name!r} has the unexpected type {stored.get_dtype()}")
-    array = file.get_tensor(name)
-    if finite and not np.all(np.isfinite(array)):
-        raise _Malformed(f"the tensor {name!r} holds values that are not finite")
-    return array
+    """Return a primal and a dual value, if they can be some: no objective is below zero."""
+    try:
+        primal = float(read_field(fields, "primal", (int, float)))
+        dual = float(read_field(fields, "dual", (int, float)))
+    except OverflowError as error:
+        raise Malformed(f"the header's certificate is not finite: {error}") from error
+    if primal < 0.0 or dual > primal + _ROUNDING * (primal + _ROUNDING):
+        raise Malformed(f"the header's certificate proves nothing: {primal=:g}, {dual=:g}")
+    return primal, dual

@@ -21,7 +21,8 @@ from math import frexp, ldexp
 
 import numpy as np
 
-from widemargin.kernels.pairwise import MARGIN, MOST_NEAR
+from widemargin.kernels.pairwise import BLUR, MARGIN, MOST_NEAR
+from widemargin.rounding import SUM
 
 # All weights together are below two to this power in fixed point: rounding has room to spare.
 _WEIGHT_BITS = 60
@@ -52,26 +53,35 @@ def pair_sums(S, starts, n_levels, member, level, weight):
     constant : float
         -r* of the slope: r(S') >= slope @ S' + constant, with equality at S but for such pairs.
     slope : array of float64, shape (n,)
+    blur : float
+        How far the value may be off by rounding.
     """
     order = _order(S, starts, member)
     S, level, weight = S[order], level[order], weight[order]
     begin, end = starts[:-1][member], starts[1:][member]  # sorted rows keep to their group's place
     windows = _windows(S, begin, end, int((starts[1:] - starts[:-1]).max()))
     unit = ldexp(1.0, frexp(float(weight.sum()))[1] - _WEIGHT_BITS)
-    units = np.rint(weight / unit).astype(np.int64)
+    # Rounded down: a plane by pairs that weigh less is under the risk all the same.
+    units = np.floor(weight / unit).astype(np.int64)
     above, below = _weigh(windows, level, units, int(n_levels.max()))
 
     # The rounded weights, so that a pair weighs the same from either of its rows.
-    weight = units * unit
+    whole, weight = float(weight.sum()), units * unit
     constant = float((weight * (below * unit)).sum())
     sorted_slope = weight * ((above - below) * unit)
     # Slopes sum to zero in each group, so scores may be counted from anywhere in it: from its
     # middle they are small, and lose least.
-    value = constant + float((sorted_slope * (S - S[(begin + end) // 2])).sum())
+    score = S - S[(begin + end) // 2]
+    value = constant + float((sorted_slope * score).sum())
+    far = np.abs(score)
+    terms = constant + float((weight * ((above + below) * unit) * far).sum())
+    # A pair's weight may be less by a unit of either row, times its loss, 1 and both scores.
+    lost = S.size * (whole + 2.0 * float((weight * far).sum())) + 2.0 * whole * float(far.sum())
+    blur = SUM * terms + 2.0 * unit * lost
     value += _losses_left_out(begin, windows[2], S, level, weight)
     slope = np.zeros_like(sorted_slope)
     slope[order] = sorted_slope
-    return value, constant, slope
+    return value, constant, slope, blur
 
 
 def _order(S, starts, member):
@@ -111,7 +121,8 @@ def _losses_left_out(begin, nearest, S, level, weight):
             losses += float(each.sum())
     before = np.concatenate([np.zeros_like(weight, shape=1), np.cumsum(weight)])
     weight_below = before[nearest] - before[begin]
-    return losses + float(np.where(left, weight * weight_below, 0.0).sum()) * (1.0 - MARGIN)
+    most = 1.0 - MARGIN + BLUR * np.abs(S)
+    return losses + float(np.where(left, weight * weight_below * most, 0.0).sum())
 
 
 def _lossy(above, below):

@@ -6,13 +6,27 @@ import numpy as np
 
 from widemargin import threads
 from widemargin.kernels import pairwise as kernels
+from widemargin.rounding import gamma
+
+#: by how much, as a share of itself, a score may be rounded where it is scaled and compared
+BLUR = kernels.BLUR
 
 # Moves per row that the last step of the sort may take; more is left to another sort.
 _MOVES = 8
 
 
+def weigh_pairs(ends, by_level):
+    """Return the weight of all pairs of each group, (g,), from that of its rows by level.
+
+    Levels come group by group; ends (g,) are where those of each end.
+    """
+    total = np.zeros(ends.size)
+    kernels.add_pairs(ends, by_level, total)
+    return total
+
+
 def pair_sums(S, starts, n_levels, member, level, weight):
-    """Return value, -r* of the slope, and slope; see passes/pairs.py for what is what."""
+    """Return value, -r* of the slope, slope, and blur; see passes/pairs.py for what is what."""
     slope = np.empty(S.shape)
 
     def share(first, last):
@@ -21,12 +35,13 @@ def pair_sums(S, starts, n_levels, member, level, weight):
     ends = [end for _, end in threads.shares(S.size, 64 * S.size)]
     ends = np.unique(np.searchsorted(starts, ends))  # shares of whole groups
     sums = threads.run(share, list(pairwise([0, *ends])))
-    value, constant = np.sum(sums, axis=0)
-    return float(value), float(constant), slope
+    value, constant, terms = np.sum(sums, axis=0)
+    # Rows are added up in turn, by their levels and again by their scores.
+    return float(value), float(constant), slope, gamma(4 * S.size + 64) * float(terms)
 
 
 def _groups(S, starts, n_levels, member, level, weight, first, last, slope):
-    """Do the groups from `first` to `last`; return their value and constant."""
+    """Do the groups from `first` to `last`; return value, constant, and size of the terms."""
     part = slice(starts[first], starts[last])
     starts, n_levels = starts[first : last + 1] - part.start, n_levels[first:last]
     order, S = _sorted(S[part], starts, member[part] - first)
@@ -37,11 +52,11 @@ def _groups(S, starts, n_levels, member, level, weight, first, last, slope):
         tree = np.empty(n_levels.max() + 1)
         return kernel(starts, n_levels, S, level, weight, tree, sums), sums
 
-    (pushed, push), ((constant, pulled, near), pull) = threads.run(
+    ((pushed, size), push), ((constant, pulled, other_size, near), pull) = threads.run(
         sweep, [(kernels.pushes,), (kernels.pulls,)]
     )
     slope[part][order] = push - pull
-    return constant + pushed - pulled + near, constant
+    return constant + pushed - pulled + near, constant, constant + size + other_size + near
 
 
 def _sorted(S, starts, member):

@@ -15,6 +15,8 @@ def why_it_stopped(model, spelled=lambda name: f"{name} ="):
     reasons = {
         "max_iter": f"{spelled('max_iter')} {model.max_iter} reached",
         "max_time": f"{spelled('max_time')} {model.max_time} reached",
+        "rounding": "more than float64 can prove on this data",
+        "inconsistent": "its lower bound is above its objective: neither is to be trusted",
         "interrupted": "interrupted",
         "callback": "ended by a callback",
     }

@@ -1,11 +1,12 @@
 """What is minimised: functions of the scores, which never see the rows."""
 
-from widemargin.risk.base import Cut, Line, LineSums, Risk, RowLine, RowRisk
+from widemargin.risk.base import Bound, Cut, Line, LineSums, Risk, RowLine, RowRisk
 from widemargin.risk.margin import Hinge, MarginRisk, SquaredHinge
 from widemargin.risk.multiclass import CrammerSinger
 from widemargin.risk.pairwise import PairwiseHinge
 
 __all__ = [
+    "Bound",
     "CrammerSinger",
     "Cut",
     "Hinge",

@@ -17,6 +17,13 @@ class Cut(NamedTuple):
     active: int  # rows that have a loss there
 
 
+class Bound(NamedTuple):
+    """A value that is no smaller, or no larger, than the true one, and by how much at most."""
+
+    value: float
+    rounding: float
+
+
 class LineSums(NamedTuple):
     """The risk at p steps along a line, and on which pieces of their losses rows are.
 
@@ -73,6 +80,21 @@ class Risk(ABC):
         """Return r(S)."""
 
     @abstractmethod
+    def bound(self, S, error, low=None) -> Bound:
+        """Return a bound above r at all scores that are no farther from S than `error`, (n,).
+
+        `low`, shaped as S, are further digits of S, of no more than a rounding of it.
+        """
+
+    def may_have_loss(self, S, error):
+        """Return which rows may have a loss at scores no farther from S than `error`, (n,)."""
+        return np.ones_like(error, dtype=bool)
+
+    def part(self, begin, end) -> "Risk":
+        """Return the risk of the rows from `begin` to `end`; of all of them, if it is no sum."""
+        return self
+
+    @abstractmethod
     def cut(self, S) -> Cut:
         """Return a plane under r that touches it at S."""
 
@@ -93,6 +115,10 @@ class RowRisk(Risk):
     cost: np.ndarray
 
     @abstractmethod
+    def part(self, begin, end) -> "RowRisk":
+        """Return the risk of the rows from `begin` to `end`, without a copy."""
+
+    @abstractmethod
     def line(self, S, D) -> RowLine: ...
 
     @abstractmethod
@@ -105,6 +131,13 @@ class RowRisk(Risk):
 
         Among them, if `balanced`, that of a free intercept: sum_i A_i = 0.
         """
+
+    def useful_offset(self, S, offset):
+        """Return an offset that is no farther out than one can be of use.
+
+        S are the scores without it; r(S + offset) does not rise.
+        """
+        return offset
 
     @abstractmethod
     def signed(self, alpha):

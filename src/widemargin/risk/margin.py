@@ -16,7 +16,7 @@ import numpy as np
 
 from widemargin import passes
 from widemargin.arrays import as_array
-from widemargin.risk.base import Cut, LineSums, RowRisk
+from widemargin.risk.base import Bound, Cut, LineSums, RowRisk
 
 
 class MarginRisk(RowRisk):
@@ -91,6 +91,16 @@ class MarginRisk(RowRisk):
         """Return r(S)."""
         return float(self._losses(S).sum())
 
+    def bound(self, S, error, low=None):
+        slack = 1.0 - self.y * S
+        if low is not None:
+            slack -= self.y * low
+        slack += error
+        return self._bound(np.maximum(slack, 0.0, out=slack), error)
+
+    def may_have_loss(self, S, error):
+        return (1.0 - self.y * S + error > 0.0) & (self.cost > 0.0)
+
     def dual_sum(self, alpha):
         """Return the dual at alpha_i that are known to be feasible."""
         return float(self._dual_terms(alpha).sum())
@@ -102,6 +112,10 @@ class MarginRisk(RowRisk):
     @abstractmethod
     def _upper(self):
         """Return the upper bounds of alpha, (n,)."""
+
+    @abstractmethod
+    def _bound(self, slack, error):
+        """Return the losses of slacks that are rounded up already, and how much that adds."""
 
     @abstractmethod
     def _pack(self, slope):
@@ -141,6 +155,10 @@ class Hinge(MarginRisk):
 
     def _losses(self, S):
         return self.cost * self._slack(S)
+
+    def _bound(self, slack, error):
+        rounding = float((self.cost * error)[slack > 0.0].sum())
+        return Bound(float((self.cost * slack).sum()), rounding)
 
     def _dual_terms(self, alpha):
         return alpha
@@ -182,6 +200,11 @@ class SquaredHinge(MarginRisk):
 
     def _losses(self, S):
         return self.cost * self._slack(S) ** 2
+
+    def _bound(self, slack, error):
+        weighed = self.cost * slack
+        rounding = 2.0 * float((weighed * error).sum())
+        return Bound(float((weighed * slack).sum()), rounding)
 
     def _dual_terms(self, alpha):
         # A row of cost zero has alpha zero, and its term would be 0 / 0.

@@ -18,7 +18,11 @@ from scipy.sparse.csgraph import connected_components
 
 from widemargin import passes
 from widemargin.arrays import as_array, beside, on_host
-from widemargin.risk.base import Cut, LineSums, RowRisk
+from widemargin.risk.base import Bound, Cut, LineSums, RowRisk
+
+# Gaps between offsets may be this many times as wide as they need be: where they just are, planes
+# meet, and one taken there tells nothing.
+_ROOM = 16.0
 
 
 class CrammerSinger(RowRisk):
@@ -49,10 +53,45 @@ class CrammerSinger(RowRisk):
         return CrammerSinger(self.y[begin:end], self.cost[begin:end], *self.outputs)
 
     def value(self, S):
+        return float((self.cost * self._slack(S)).sum())
+
+    def bound(self, S, error, low=None):
+        """Two scores make a loss, so that twice the error of one may be missing."""
+        if low is not None:
+            error = error + np.abs(low).max(axis=1)
+        slack = np.maximum(0.0, self._slack(S, least=-np.inf) + 2.0 * error)
+        rounding = 2.0 * float((self.cost * error)[slack > 0.0].sum())
+        return Bound(float((self.cost * slack).sum()), rounding)
+
+    def may_have_loss(self, S, error):
+        return (self._slack(S, least=-np.inf) + 2.0 * error > 0.0) & (self.cost > 0.0)
+
+    def _slack(self, S, least=0.0):
         own = S[self._own]
         others = S.copy()
         others[self._own] = -np.inf
-        return float(self.cost @ np.maximum(0.0, 1.0 + others.max(axis=1) - own))
+        return np.maximum(least, 1.0 + others.max(axis=1) - own)
+
+    def useful_offset(self, S, offset):
+        """Return the offset with narrower gaps between its classes, where they are too wide.
+
+        If two classes are more than 1 and the largest difference of scores apart, and no class is
+        between them, rows of the upper ones do not see the lower ones, and all others pay for the
+        distance.
+        """
+        counted = self.cost > 0.0
+        if not bool(counted.any()):
+            return offset
+        some = S[counted]
+        widest = _ROOM * (1.0 + float((some.max(axis=1) - some.min(axis=1)).max()))
+        order = np.argsort(offset)
+        gaps = np.diff(offset[order])
+        if np.all(gaps <= widest):
+            return offset
+        near = np.empty_like(offset)
+        near[order] = np.concatenate([[0.0], np.cumsum(np.minimum(gaps, widest))])
+        middle = order[len(order) // 2]
+        return near - near[middle]
 
     def signed(self, alpha):
         A = -alpha

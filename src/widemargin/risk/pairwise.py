@@ -21,7 +21,8 @@ import numpy as np
 
 from widemargin import passes, threads
 from widemargin.arrays import beside
-from widemargin.risk.base import Cut, LineSums, Risk
+from widemargin.passes.sweeps import BLUR, weigh_pairs
+from widemargin.risk.base import Bound, Cut, LineSums, Risk
 
 
 class PairwiseHinge(Risk):
@@ -58,11 +59,9 @@ class PairwiseHinge(Risk):
         return self._sum_pairs(self.weight)
 
     def _sum_pairs(self, weight):
-        first = np.cumsum(self.n_levels) - self.n_levels
-        by_level = np.bincount(first[self.member] + self.level, weight)
-        below = np.cumsum(by_level) - by_level
-        below -= np.repeat(below[first], self.n_levels)
-        return np.add.reduceat(by_level * below, first)
+        ends = np.cumsum(self.n_levels)
+        by_level = np.bincount((ends - self.n_levels)[self.member] + self.level, weight)
+        return weigh_pairs(ends, by_level)
 
     def scaled(self, factors):
         """Return this risk with the pairs of each group weighed by `factors`, (g,), too."""
@@ -80,8 +79,20 @@ class PairwiseHinge(Risk):
     def value(self, S):
         return self._pairs(S[self.rows])[0]
 
+    def bound(self, S, error, low=None):
+        """A pair lacks no more to its margin than it would to a wider one, at these scores."""
+        if self.rows.size == 0:
+            return Bound(0.0, 0.0)
+        if low is not None:
+            error = error + np.abs(low)
+        S = S[self.rows]
+        wider = 2.0 * float((error[self.rows] + BLUR * np.abs(S)).max())
+        margin = 1.0 + wider
+        value, constant, _, blur = self._pairs(S / margin)
+        return Bound(margin * (value + blur), wider * (value + constant) + margin * blur)
+
     def cut(self, S):
-        value, constant, slope = self._pairs(S[self.rows])
+        value, constant, slope, _ = self._pairs(S[self.rows])
         return Cut(value, self._spread(slope), constant, None, int(np.count_nonzero(slope)))
 
     def line(self, S, D):
@@ -94,9 +105,12 @@ class PairwiseHinge(Risk):
         return spread
 
     def _pairs(self, S):
-        """Return (value, -r* of the slope, slope) at the scores S of the rows in pairs."""
+        """Return value, -r* of the slope, slope, and how far the value may be off by rounding.
+
+        At the scores S of the rows in pairs.
+        """
         if S.size == 0:
-            return 0.0, 0.0, S
+            return 0.0, 0.0, S, 0.0
         return passes.of(S).pair_sums(
             S, self.starts, self.n_levels, self.member, self.level, self.weight
         )
@@ -115,7 +129,7 @@ class PairwiseLine:
         return LineSums(values, slopes, np.zeros(steps.size), np.empty((steps.size, 0)))
 
     def _at(self, step):
-        value, _, slope = self.risk._pairs(self.S + step * self.D)
+        value, _, slope, _ = self.risk._pairs(self.S + step * self.D)
         return value, float(slope @ self.D)
 
 

@@ -29,6 +29,8 @@ _FEWEST = 16
 _MOST = 1000
 # Of the reduced dual's value, as a share of its linear term.
 _ROUNDING = 1e-12
+# And as a share of the tolerance that it is solved to.
+_WORSE = 0.01
 
 
 class Bundle:
@@ -126,7 +128,9 @@ class Bundle:
         trial /= trial.sum()
         height = float(self.c[:m] @ trial)
         value = height - 0.5 * float(trial @ (gram @ trial))
-        if value >= self._value - _ROUNDING * height:
+        # A solution that is worse by no more than rounding may have another intercept, which the
+        # last plane asks for: to refuse it would be to ask for the same plane for ever.
+        if value >= self._value - _ROUNDING * height - _WORSE * tolerance:
             z[:], self.nu, self._value = trial, nu, max(value, self._value)
         return there.mixture(-z, self.a), -self.nu[1:]
 

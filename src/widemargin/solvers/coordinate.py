@@ -30,8 +30,9 @@ through that part is what makes coordinate descent on such data crawl.
 
 import numpy as np
 
-from widemargin.certificate import dual_value, primal_value
+from widemargin.certificate import lower_bound, upper_bound
 from widemargin.problem import Intercept
+from widemargin.risk import Bound
 from widemargin.solvers.absorbed import constant_feature, kept
 from widemargin.solvers.descent import Descent, DescentSolver
 from widemargin.solvers.face import Face
@@ -203,23 +204,23 @@ class _Descent(Descent):
             scores = problem.rows.scores(w) if w.any() else np.zeros(problem.rows.n_rows)
             if problem.intercept is Intercept.FREE:
                 offset = problem.risk.best_offset(scores)
-            primal = primal_value(problem, w, offset, scores)
+            primal = upper_bound(problem, w, offset, scores)
             if self.w.dtype == np.float32 and tracked.any():  # not yet at a start
                 # (alpha y).(X w), in place of the tracked w times w
                 product = float((self.alpha * problem.risk.y) @ scores)
-                if self._is_blurred(float(tracked @ w), product, primal):
+                if self._is_blurred(float(tracked @ w), product, primal.value):
                     self.w = self.w.astype(np.float64)
             if problem.intercept is Intercept.FREE:
                 _balance(self.alpha, scores + offset, problem.risk)
-            dual, coef = 0.0, np.zeros_like(w)
+            dual, coef = Bound(0.0, 0.0), np.zeros_like(w)
             if self.alpha.any():
-                dual, coef = dual_value(problem, self.alpha)
+                dual, coef = lower_bound(problem, self.alpha)
             if problem.intercept is Intercept.FREE:
                 # Balancing has moved w; the score of the mean row stays where it was.
                 self.offset[0] = offset
                 if self.mean is not None:
                     self.offset[0] += float((w - coef) @ self.mean)
-            self._remember(w, offset, scores + offset, primal, self.alpha.copy(), dual)
+            self._remember(w, offset, scores, primal, self.alpha.copy(), dual)
         self._report()
         begun = self.monitor.iteration > 0.0 or self.alpha.any() or self._model_offset()
         if begun and self.monitor.status == "running":

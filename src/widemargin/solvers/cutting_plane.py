@@ -107,7 +107,7 @@ class _Run:
         while monitor.status == "running":
             self._iterate()
         if not self.certified:  # a callback asked to stop
-            self._check(certify=True)
+            monitor.settle(self._certified())
         return self._state()
 
     def _iterate(self):
@@ -151,14 +151,18 @@ class _Run:
         coef, offset = self.oracle.split(self.best)
         return State(coef, offset, self.dual)
 
-    def _check(self, certify=False):
+    def _check(self):
         monitor = self.monitor
-        certificate = Certificate(self.best_primal, self.bundle.value)
-        self.certified = certify or certificate.relative_gap <= monitor.tol or monitor.must_stop()
+        certificate = Certificate(self.best_primal, min(self.bundle.value, self.best_primal))
+        self.certified = certificate.relative_gap <= monitor.tol or monitor.must_stop()
         if self.certified:
-            with monitor.phase("certificate"):
-                certificate, self.dual = self.oracle.certify(
-                    self.best, self.bundle.slopes(), self.dual, self.bundle.value
-                )
+            certificate = self._certified()
             self.best_primal = certificate.primal
         monitor.check(certificate, self._state(), self.active)
+
+    def _certified(self):
+        with self.monitor.phase("certificate"):
+            certificate, self.dual = self.oracle.certify(
+                self.best, self.bundle.slopes(), self.dual, self.bundle.value
+            )
+        return certificate

@@ -11,9 +11,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from widemargin.certificate import Certificate
+from widemargin.certificate import certificate_of
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
+from widemargin.risk import Bound
 from widemargin.solvers.multiple import improved
 
 # A gap check costs about two passes over all rows. It is made when the gap seen in passing
@@ -69,7 +70,7 @@ class Descent(ABC):
         # date. At alpha = 0 it is the cost.
         self.seen_gap = np.array(problem.risk.cost)
         self.best = State(state.coef, state.offset, state.dual)
-        self.best_primal, self.best_dual = np.inf, -np.inf
+        self.best_primal, self.best_dual = Bound(np.inf, 0.0), Bound(-np.inf, 0.0)
         self.likely_primal = np.inf
         # What the gap was expected to be, and how far from it the last check was.
         self.predicted = np.inf
@@ -133,23 +134,23 @@ class Descent(ABC):
         return min(1.0, 0.1 * now)
 
     def _remember(self, coef, offset, scores, primal, alpha, dual):
-        """Keep the better of each: a primal point, of these `scores`, and dual variables."""
-        if dual > self.best_dual:
+        """Keep the better of each: a primal point, of scores X coef, and dual variables."""
+        if dual.value > self.best_dual.value:
             self.best_dual = dual
             self.best.dual = alpha
-        here = Certificate(primal, self.best_dual)
-        coef, offset, primal = improved(self.problem, coef, offset, scores, here, self.monitor.tol)
-        if primal < self.best_primal:
+        coef, offset, primal = improved(
+            self.problem, coef, offset, scores, primal, self.best_dual, self.monitor.tol
+        )
+        if primal.value < self.best_primal.value:
             self.best_primal = primal
             self.best.coef, self.best.offset = coef, offset
 
     def _report(self):
         """Tell the monitor of the best points, and learn how well the gap was foreseen."""
-        self.monitor.check(
-            Certificate(self.best_primal, self.best_dual), self.best, self.schedule.last_count
-        )
-        self._learn(self.best_primal - self.best_dual)
-        self.likely_primal = self.best_primal
+        certificate = certificate_of(self.best_primal, self.best_dual)
+        self.monitor.check(certificate, self.best, self.schedule.last_count)
+        self._learn(certificate.gap)
+        self.likely_primal = certificate.primal
 
     def _learn(self, found):
         """Learn how well a gap was foreseen that has been found, and when that was."""
@@ -171,5 +172,5 @@ class Descent(ABC):
         `w_scores`, the dual variables times the scores of w, is w.w but for that difference, and
         blurs the dual value as much.
         """
-        allowed = _BLUR_ALLOWED * self.monitor.tol * min(primal, self.best_primal)
+        allowed = _BLUR_ALLOWED * self.monitor.tol * min(primal, self.best_primal.value)
         return abs(w_w - w_scores) > allowed

@@ -28,6 +28,9 @@ import numpy as np
 
 from widemargin.risk import Line, LineSums, RowLine
 
+# What is left to gain, as a share of f, below which rounding decides.
+_ROUNDING = 1e-14
+
 
 class Penalty(NamedTuple):
     """1/2 a step^2 + b step + c."""
@@ -39,6 +42,10 @@ class Penalty(NamedTuple):
     def at(self, step):
         """Return its value."""
         return (0.5 * self.a * step + self.b) * step + self.c
+
+    def length(self, step):
+        """Return |w| at a step, where the penalty is 1/2 |w|^2."""
+        return math.sqrt(max(0.0, 2.0 * self.at(step)))
 
 
 class Point(NamedTuple):
@@ -60,6 +67,11 @@ class Point(NamedTuple):
         if self.curvature == 0.0:
             return self.step if self.slope == 0.0 else -math.copysign(math.inf, self.slope)
         return self.step - self.slope / self.curvature
+
+    @property
+    def is_flat(self):
+        """Whether as much of a way again would gain no more than rounding: no way to follow."""
+        return not abs(self.slope) * self.step > _ROUNDING * abs(self.value)
 
     def less(self, other: "Point"):
         """Return the difference of two pieces given at the same step."""
@@ -88,8 +100,6 @@ _ROUNDS = 60
 _FIRST_STEPS = np.array([0.0, 0.5, 2.0])
 # Steps evaluated in a round at most, besides a trial and the two ends.
 _STEPS = 29
-# What is left to gain, as a share of f, below which rounding decides.
-_ROUNDING = 1e-14
 
 
 def exact(penalty: Penalty, line: RowLine, guess: float) -> tuple[float, float]:
@@ -101,6 +111,8 @@ def exact(penalty: Penalty, line: RowLine, guess: float) -> tuple[float, float]:
     if points.slopes[0] >= 0.0:
         return 0.0, points[0].value
     while points.slopes[-1] < 0.0:  # ends, since f is bounded below
+        if points[-1].is_flat:
+            return points[-1].step, points[-1].value
         steps = np.array([1.0, 4.0]) * steps[-1]
         sums = line.evaluate(steps)
         points = _Points(rest, steps, sums)
@@ -175,6 +187,8 @@ def bracketed(penalty: Penalty, line: Line, guess: float, tolerance: float):
     if left.slope >= 0.0:
         return 0.0, left.value
     while right.slope < 0.0:  # ends, since f is bounded below
+        if right.is_flat:
+            return right.step, right.value
         left, (right,) = right, evaluate(4.0 * right.step)
     slow = 0
     for _ in range(_ROUNDS):

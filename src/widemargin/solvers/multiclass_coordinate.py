@@ -25,9 +25,10 @@ An intercept is found by the method of multipliers, see absorbed.py; here z = su
 import numpy as np
 
 from widemargin import threads
-from widemargin.certificate import dual_value, primal_value
+from widemargin.certificate import lower_bound, upper_bound
 from widemargin.kernels import multiclass as kernels
 from widemargin.problem import Intercept
+from widemargin.risk import Bound
 from widemargin.solvers.absorbed import constant_feature, kept
 from widemargin.solvers.descent import Descent, DescentSolver
 from widemargin.solvers.schedule import PREFERENCES, Preferred, Shrinking
@@ -65,7 +66,7 @@ class _Descent(Descent):
             self._model_weights(self.W)[:] = rows.combine(A)
             if problem.intercept is not Intercept.NONE:
                 self.offset[1] = A.sum(axis=0)
-            self.best_primal = primal_value(problem, state.coef, state.offset)
+            self.best_primal = upper_bound(problem, state.coef, state.offset)
         self.gains, self.rooms = np.zeros(counted.size), np.zeros(counted.size)
 
     def _start_from(self, state):
@@ -153,17 +154,17 @@ class _Descent(Descent):
             self._model_weights(self.exact_W)[:] = W
             scores = self._scores()
             offset = self._without_empty_classes(self._model_offset(), scores)
-            primal = primal_value(problem, W, offset, scores)
+            primal = upper_bound(problem, W, offset, scores)
             if self.W.dtype == np.float32:
                 # A.(X W), in place of W.W
                 product = float(self.cost @ scores[self.own] - np.vdot(self.shares, scores))
-                if self._is_blurred(float(np.vdot(W, W)), product, primal):
+                if self._is_blurred(float(np.vdot(W, W)), product, primal.value):
                     self.W = self.exact_W
             if problem.intercept is Intercept.FREE:
                 self._balance(scores + offset)
             alpha = self._alpha()
-            dual, coef = dual_value(problem, alpha)
-            self._remember(W, offset, scores + offset, primal, alpha, dual)
+            dual, coef = lower_bound(problem, alpha)
+            self._remember(W, offset, scores, primal, alpha, dual)
             self._resume_from(coef, alpha, scores, offset)
         self._report()
 
@@ -173,8 +174,8 @@ class _Descent(Descent):
             scores = np.zeros((self.cost.size, self.k))
             W = np.zeros((self.problem.rows.n_features, self.k))
             offset = self._without_empty_classes(self._model_offset(), scores)
-            primal = primal_value(self.problem, W, offset, scores)
-            self._remember(W, offset, scores + offset, primal, scores, 0.0)
+            primal = upper_bound(self.problem, W, offset, scores)
+            self._remember(W, offset, scores, primal, scores, Bound(0.0, 0.0))
         self._report()
 
     def _without_empty_classes(self, offset, scores):

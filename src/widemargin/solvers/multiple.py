@@ -12,7 +12,7 @@ the rows.
 
 import numpy as np
 
-from widemargin.certificate import parts_of
+from widemargin.certificate import parts_of, upper_bound
 from widemargin.problem import Intercept
 from widemargin.risk import LineSums, MarginRisk
 from widemargin.solvers.line_search import Penalty, bracketed
@@ -21,27 +21,27 @@ from widemargin.solvers.line_search import Penalty, bracketed
 _LEFT_OVER = 0.02
 # How far t is from 1, to begin with.
 _FIRST_STEP = 0.01
-# The largest t to be believed in: it multiplies the rounding of scores, which are known together
-# with an offset that may be much larger than they are.
-_FARTHEST = 1e3
 
 
-def improved(problem, coef, offset, scores, certificate, tol):
-    """Return coef, offset and primal value of a point's best multiple, where itself will not do.
+def improved(problem, coef, offset, scores, primal, dual, tol):
+    """Return coef, offset and primal bound of a point's best multiple, where itself will not do.
 
-    That is where the gap of `certificate`, which has its primal value, is above `tol`.
+    That is where the gap between the bounds `primal`, of the point, and `dual` is above `tol`.
+    `scores` are X coef.
     """
-    allowed = tol * certificate.primal
-    if certificate.gap <= allowed or not coef.any():
-        return coef, offset, certificate.primal
-    factor, moved, primal = best_multiple(problem, coef, offset, scores, _LEFT_OVER * allowed)
-    if factor > _FARTHEST:
-        return coef, offset, certificate.primal
-    return factor * coef, moved, primal
+    allowed = tol * primal.value
+    if primal.value - dual.value <= allowed or not coef.any():
+        return coef, offset, primal
+    factor, moved = best_multiple(problem, coef, offset, scores, _LEFT_OVER * allowed)
+    if not np.isfinite(factor):
+        return coef, offset, primal
+    scaled = factor * coef
+    better = upper_bound(problem, scaled, moved, factor * scores)
+    return (scaled, moved, better) if better.value < primal.value else (coef, offset, primal)
 
 
 def best_multiple(problem, coef, offset, scores, allowed):
-    """Return about the best factor t >= 1, the offset that goes with t coef, and the primal value.
+    """Return about the best factor t >= 1, and the offset that goes with t coef.
 
     Parameters
     ----------
@@ -49,39 +49,37 @@ def best_multiple(problem, coef, offset, scores, allowed):
     offset : float or ndarray of shape (k,)
         A penalised one is multiplied, too.
     scores : ndarray of shape (n,) or (n, k)
-        X coef + offset.
+        X coef.
     allowed : float
         How far above the minimum of f the value may be.
     """
     risk, free = problem.risk, problem.intercept is Intercept.FREE
-    fixed = offset if free else 0.0
     penalty = float(np.vdot(coef, coef)) + (0.0 if free else float(np.vdot(offset, offset)))
-    ray = _Ray(risk, scores, fixed)
-    growth, value = bracketed(Penalty(penalty, penalty, 0.5 * penalty), ray, _FIRST_STEP, allowed)
+    ray = _Ray(risk, scores, offset, free)
+    growth, _ = bracketed(Penalty(penalty, penalty, 0.5 * penalty), ray, _FIRST_STEP, allowed)
     factor = 1.0 + growth
     if not free:
-        return factor, factor * offset, value
+        return factor, factor * offset
     if isinstance(risk, MarginRisk):
-        moved = factor * (scores - offset)
-        offset = risk.best_offset(moved)
-        moved += offset
-        value = 0.5 * factor * factor * penalty + sum(
-            risk.part(part.start, part.stop).value(moved[part]) for part in parts_of(moved.size)
-        )
-    return factor, offset, value
+        offset = risk.best_offset(factor * scores)
+    return factor, offset
 
 
 class _Ray:
-    """The risk at  scores + step (scores - fixed), part by part of the rows, to need no memory."""
+    """The risk at (1 + step) scores + offset, part by part of the rows, to need no memory.
 
-    def __init__(self, risk, scores, fixed):
-        self.risk, self.scores, self.fixed = risk, scores, fixed
+    An offset that is not `free` is multiplied, too.
+    """
+
+    def __init__(self, risk, scores, offset, free):
+        self.risk, self.scores, self.offset, self.free = risk, scores, offset, free
 
     def evaluate(self, steps):
         total = 0.0
         for part in parts_of(len(self.scores)):
             some = self.scores[part]
-            line = self.risk.part(part.start, part.stop).line(some, some - self.fixed)
+            start = some + self.offset
+            line = self.risk.part(part.start, part.stop).line(start, some if self.free else start)
             total = total + np.stack(line.evaluate(steps)[:2])
         # What curves on one piece may not on the next: the search wants bounds.
         return LineSums(*total, np.zeros(len(steps)), np.empty((len(steps), 0)))

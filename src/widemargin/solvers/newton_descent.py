@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from widemargin.arrays import beside
-from widemargin.certificate import Certificate, primal_value
+from widemargin.certificate import Certificate, certificate_of, proved_by, upper_bound
 from widemargin.data.rows import home
 from widemargin.problem import Intercept, State
 from widemargin.solvers import newton_deputies
@@ -451,23 +451,37 @@ class Descent(NewtonSteps):
         return self.fruitless >= _PATIENCE
 
     def _is_done(self, tol, rounding=0.0) -> Asking:
-        """Return whether to stop; the point that is handed out has its value proved anew."""
+        """Return whether to stop; what is handed out is certified by fresh products."""
         monitor = self.monitor
         if self.share < 1.0:
             # Of a sample, a good point is all that is asked for, not its proof.
             left = self.decrement + rounding
             return left <= tol * self.best_primal or monitor.must_stop()
-        if not self.best_is_exact and (self._gap() <= tol or monitor.must_stop()):
+        estimate = Certificate(self.best_primal, self.best_dual)
+        if estimate.relative_gap > tol and not monitor.must_stop():
+            stop = monitor.check(estimate, self.best, self.n_curved)
+            if stop:
+                monitor.settle((yield from self._certified()))
+            return stop
+        certificate = yield from self._certified()
+        self.best_primal, self.best_dual = certificate.primal, certificate.dual
+        if not self.best_is_exact:
             # Slacks were moved step by step, and rounding has come with every step.
-            coef, offset = self.best.coef, self.best.offset
-            scores = np.zeros(self.rows.n_rows, like=home(self.rows))
-            if coef.any():
-                scores = yield Product(self.rows, "scores", coef)
-            self.best_primal = primal_value(self.problem, coef, offset, scores)
             self.best_is_exact = True
-            self.coef, self.offset = coef, offset
-        certificate = Certificate(self.best_primal, self.best_dual)
+            self.coef, self.offset = self.best.coef, self.best.offset
         return monitor.check(certificate, self.best, self.n_curved)
+
+    def _certified(self) -> Asking:
+        """Return the certificate of the best points."""
+        problem, best = self.problem, self.best
+        scores = np.zeros(self.rows.n_rows, like=home(self.rows))
+        if best.coef.any():
+            scores = yield Product(self.rows, "scores", best.coef)
+        balanced = self.intercept is Intercept.FREE
+        A = problem.risk.feasible(problem.risk.signed(best.dual), balanced=balanced)
+        combined = yield Product(self.rows, "combine", A)
+        primal = upper_bound(problem, best.coef, best.offset, scores)
+        return certificate_of(primal, proved_by(problem, A, combined))
 
     def _gap(self):
         return Certificate(self.best_primal, self.best_dual).relative_gap

@@ -5,6 +5,7 @@ X w and one X^T g: the scores of the best point, of the reduced problem's soluti
 between them are combinations of two vectors, so that all steps between are known from there.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ import numpy as np
 
 from widemargin import passes
 from widemargin.arrays import as_array, beside, on_host
-from widemargin.certificate import Certificate, dual_value, primal_value
+from widemargin.certificate import Certificate, certificate_of, lower_bound, upper_bound
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem
 from widemargin.solvers.line_search import Penalty
@@ -23,8 +24,9 @@ from widemargin.solvers.proof import proof_for
 PLANE_AT = 0.1
 # Sums and differences this small a share of their terms are zero.
 ROUNDING = 1e-13
-# After a step this many times as long as the way to the target, scores are made anew: what
-# rounding had left in their change has been multiplied, too.
+# Scores that were made of numbers this many times as large as themselves are made anew: what
+# rounding had left in those is in them. So it is after a step this many times as long as the way
+# to the target.
 LONG_STEP = 1e3
 
 #: (penalty, line) -> step, value
@@ -38,6 +40,7 @@ class Place:
     vector: np.ndarray
     free: np.ndarray
     scores: Any = None
+    made_of: float = 0.0  # how large the coefficients and offsets were that scores are sums of
 
     @property
     def penalty(self):
@@ -88,14 +91,20 @@ class Oracle:
                 self._plane(self._combine(slope), slope, constant, code)
                 for slope, constant, code in self.proof.known(dual, cut)
             ]
-        return known, self._answer(0.0, center, center.penalty + cut.value, cut, center)
+        return known, self._answer_at(0.0, center, cut)
 
     def jump(self, target: Place) -> Answer:
         """Go to the target, and take the plane there."""
         self._add_scores(target)
         with self.monitor.phase("planes"):
             cut = self.problem.risk.cut(target.scores)
-        return self._answer(1.0, target, target.penalty + cut.value, cut, target)
+        return self._answer_at(1.0, target, cut)
+
+    def _answer_at(self, step, place, cut):
+        """Answer with a plane at the place itself, whose scores are new."""
+        penalty = place.penalty
+        place.made_of = math.sqrt(2.0 * penalty) + _largest(place.free)
+        return self._answer(step, place, penalty + cut.value, cut, place)
 
     def step(self, center: Place, target: Place, search: Search, instead_of_zero: float) -> Answer:
         """Go from the center towards the target as far as `search` says; or if that says 0, as
@@ -126,11 +135,15 @@ class Oracle:
                 step = instead_of_zero
                 value = penalty.at(step) + float(line.evaluate([step]).values[0])
             beyond = PLANE_AT * (1.0 - step)
+            size, way = penalty.length(step), penalty.length(1.0) + _largest(target.free)
+            made_of = abs(1.0 - step) * center.made_of + abs(step) * way
             center.vector = center.vector + step * ahead
             center.free = center.free + step * (target.free - center.free)
             passes.of(change).advance(center.scores, change, step, beyond)
             target.vector = center.vector + beyond * ahead
-        if step > LONG_STEP:
+        size += _largest(center.free)
+        center.made_of = target.made_of = made_of + size
+        if not center.made_of <= LONG_STEP * size:
             return self.jump(center)._replace(step=step)
         with self.monitor.phase("planes"):
             cut = self.problem.risk.cut(target.scores)
@@ -142,10 +155,10 @@ class Oracle:
         `bound` is what the planes were worth so far. Returns the certificate and the dual
         variables.
         """
-        primal = primal_value(self.problem, *self.split(best))
+        primal = upper_bound(self.problem, *self.split(best))
         if slopes:
             dual = self.proof.dual(slopes)
-        return Certificate(primal, dual_value(self.problem, dual)[0]), dual
+        return certificate_of(primal, lower_bound(self.problem, dual)[0]), dual
 
     def place(self, coef, offset) -> Place:
         """Return the place of a State's coef and offset."""
@@ -189,6 +202,8 @@ class Oracle:
         with self.monitor.phase("scores"):
             coef = self.split(place)[0] if coef is None else coef
             place.scores = self.problem.rows.scores(coef)
+            if place.free.size > 1:
+                place.free = self.problem.risk.useful_offset(place.scores, place.free)
             if np.any(offset := self._offset(place)):
                 place.scores += beside(offset, place.scores)
 
@@ -208,3 +223,7 @@ class Oracle:
         if self.intercept is Intercept.PENALIZED:
             a, e = np.concatenate([a, beside(e, a)]), np.empty(0)
         return Plane(a, e, constant, code)
+
+
+def _largest(offsets):
+    return float(np.abs(offsets).max(initial=0.0))

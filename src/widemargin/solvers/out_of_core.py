@@ -14,10 +14,11 @@ from queue import Empty, Full, Queue
 
 import numpy as np
 
-from widemargin.certificate import Certificate, certify_in_one_pass, parts_of
+from widemargin.certificate import certificate_of, certify_in_one_pass, parts_of
 from widemargin.kernels import coordinate as kernels
 from widemargin.kernels import rows as row_kernels
 from widemargin.problem import Intercept, State
+from widemargin.risk import Bound
 from widemargin.solvers.absorbed import constant_feature, kept
 from widemargin.solvers.multiple import improved
 from widemargin.solvers.pieces import Piece
@@ -82,7 +83,7 @@ class OutOfCore:
         self.tally[kernels.LARGEST], self.tally[kernels.SMALLEST] = -np.inf, np.inf
         self.visits = 0
         self.best = State(state.coef, state.offset, self.alpha)
-        self.best_primal = np.inf
+        self.best_primal = Bound(np.inf, 0.0)
         self.optimism = 1.0
         self.predicted = np.inf
         self.passes = 0  # over the rows on disk, of this run
@@ -181,27 +182,34 @@ class OutOfCore:
         with monitor.phase("checks"):
             here = State(self.w.astype(np.float64), self._model_offset(), self.alpha)
             found = certify_in_one_pass(problem, here, best_offset=True)
-            certificate = found.certificate
             coef, offset, primal = improved(
-                problem, here.coef, found.offset, found.scores, certificate, monitor.tol
+                problem,
+                here.coef,
+                found.offset,
+                found.scores,
+                found.primal,
+                found.dual,
+                monitor.tol,
             )
-            if primal < self.best_primal:
+            if primal.value < self.best_primal.value:
                 self.best_primal = primal
                 self.best.coef, self.best.offset = coef, offset
             for part in parts_of(self.alpha.size):
                 some = risk.part(part.start, part.stop)
                 self.alpha[part] = some.unsigned(found.A[part])
-                self.seen_gap[part] = some.gap_shares(found.scores[part], self.alpha[part])
+                scores = found.scores[part] + found.offset
+                self.seen_gap[part] = some.gap_shares(scores, self.alpha[part])
             self.w[:] = found.combined
             self.offset[1] = float(found.A.sum())
             if problem.intercept is Intercept.FREE:
                 self.offset[0] = found.offset
         self.passes += 1
         self.checked_at = self.passes
-        gap = self.best_primal - certificate.dual
+        certificate = certificate_of(self.best_primal, found.dual)
         if np.isfinite(self.predicted) and self.predicted > 0.0:
-            self.optimism = float(np.clip(self.optimism * gap / self.predicted, 0.01, 20.0))
-        monitor.check(Certificate(self.best_primal, certificate.dual), self.best, active)
+            off = certificate.gap / self.predicted
+            self.optimism = float(np.clip(self.optimism * off, 0.01, 20.0))
+        monitor.check(certificate, self.best, active)
 
 
 class Reader:

@@ -1,0 +1,271 @@
+"""Certificates are true of the numbers that a model consists of, whatever rounding does."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
+from strategies import gradings
+
+from widemargin import LinearRanker, LinearSVC, OrdinalSVC, certify
+from widemargin.certificate import Certificate, certify_state, lower_bound, upper_bound
+from widemargin.data import as_rows
+from widemargin.monitor import Monitor
+from widemargin.problem import Intercept, Problem, State, Tangents
+from widemargin.risk import CrammerSinger, Hinge, PairwiseHinge, SquaredHinge
+
+SCALES = (1e-30, 1e-8, 1.0, 1e5, 1e16, 1e30)
+
+
+def exact_scores(X, coef, offset=0.0):
+    coef = [Fraction(w) for w in coef.tolist()]
+    return [
+        sum((Fraction(x) * w for x, w in zip(row, coef)), start=Fraction(float(offset)))
+        for row in np.asarray(X, dtype=np.float64).tolist()
+    ]
+
+
+def half_square(numbers):
+    return sum((Fraction(number) ** 2 for number in np.ravel(numbers).tolist()), Fraction(0)) / 2
+
+
+def exact_objective(problem, X, coef, offset):
+    """P in exact arithmetic."""
+    risk, total = problem.risk, half_square(coef)
+    if problem.intercept is Intercept.PENALIZED:
+        total += half_square(offset)
+    if isinstance(risk, CrammerSinger):
+        columns = [exact_scores(X, w, b) for w, b in zip(coef.T, offset)]
+        for own, cost, *scores in zip(risk.y.tolist(), risk.cost.tolist(), *columns):
+            worst = max((j != own) + s for j, s in enumerate(scores))
+            total += Fraction(cost) * (worst - scores[own])
+        return total
+    scores = exact_scores(X, coef, offset)
+    if isinstance(risk, PairwiseHinge):
+        return total + exact_pairs(risk, scores)
+    for y, cost, s in zip(risk.y.tolist(), risk.cost.tolist(), scores):
+        total += Fraction(cost) * max(Fraction(0), 1 - y * s) ** (2 if risk.squared else 1)
+    return total
+
+
+def exact_pairs(risk, scores):
+    rows = list(zip(risk.rows.tolist(), risk.member.tolist(), risk.level.tolist(), risk.weight))
+    total = Fraction(0)
+    for i, group, level, weight in rows:
+        for j, other_group, other_level, other_weight in rows:
+            if group == other_group and level > other_level:
+                loss = max(Fraction(0), 1 - scores[i] + scores[j])
+                total += Fraction(float(weight)) * Fraction(float(other_weight)) * loss
+    return total
+
+
+def exact_dual(problem, X, A):
+    """D at feasible A, of a margin risk without an intercept, in exact arithmetic."""
+    risk = problem.risk
+    columns = np.asarray(X, dtype=np.float64).T.tolist()
+    A = [Fraction(a) for a in A.tolist()]
+    w = [sum(Fraction(x) * a for x, a in zip(column, A)) for column in columns]
+    total = -sum(v * v for v in w) / 2
+    for a, y, cost in zip(A, risk.y.tolist(), risk.cost.tolist()):
+        total += a * y
+        if risk.squared and a:
+            total -= a * a / (4 * Fraction(cost))
+    return total
+
+
+@st.composite
+def matrices(draw):
+    """Small X, with columns and rows of very different size, and its generator."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, d = rng.integers(2, 9), rng.integers(1, 5)
+    X = rng.standard_normal((n, d)) * draw(st.sampled_from(SCALES))
+    kind = draw(st.sampled_from(["alike", "columns", "rows", "far"]))
+    if kind == "columns":
+        X = X * 10.0 ** rng.integers(-8, 8, d)
+    elif kind == "rows":
+        X = X * 10.0 ** rng.integers(-8, 8, n)[:, None]
+    elif kind == "far":
+        X = X + 1e10 * np.abs(X).max()
+    if draw(st.booleans()):
+        with np.errstate(over="ignore"):
+            X = np.nan_to_num(X.astype(np.float32), posinf=1e38, neginf=-1e38)
+    return X, rng
+
+
+@st.composite
+def stated_problems(draw):
+    """A problem, its X, and a point at which many scores are near their margins."""
+    X, rng = draw(matrices())
+    n, d = X.shape
+    rows = as_rows(sp.csr_matrix(X) if draw(st.booleans()) else X)
+    cost = draw(st.sampled_from([1e-8, 1.0, 1e10])) * 10.0 ** rng.integers(-12, 12, n)
+    intercept = draw(st.sampled_from(Intercept))
+    kind = draw(st.sampled_from([Hinge, SquaredHinge, CrammerSinger]))
+    size = 1.0 / max(1e-300, float(np.abs(X).max()))
+    if kind is CrammerSinger:
+        problem = Problem(rows, CrammerSinger(rng.integers(0, 3, n), cost, 3), intercept)
+        coef, offset = size * rng.standard_normal((d, 3)), rng.standard_normal(3)
+        dual = cost[:, None] * rng.random((n, 3))
+    else:
+        problem = Problem(rows, kind(np.where(rng.random(n) < 0.5, 1, -1), cost), intercept)
+        coef, offset = size * rng.standard_normal(d), float(rng.standard_normal())
+        dual = cost * rng.random(n)
+    if intercept is Intercept.NONE:
+        offset = 0.0 * offset
+    return problem, X, State(coef, offset, dual)
+
+
+@settings(deadline=None, max_examples=150)
+@given(stated=stated_problems())
+def test_the_primal_value_is_no_smaller_than_the_true_one(stated):
+    problem, X, state = stated
+    found = upper_bound(problem, state.coef, state.offset)
+    true = exact_objective(problem, X, state.coef, state.offset)
+    assert Fraction(found.value) >= true
+    # Nor by more larger than it says; which is what plain arithmetic is off by, about.
+    assert Fraction(found.value) - true <= 3 * Fraction(found.rounding) + true / 10**12
+
+
+@settings(deadline=None, max_examples=150)
+@given(stated=stated_problems())
+def test_the_dual_value_is_no_larger_than_any_true_objective(stated):
+    problem, X, state = stated
+    certificate = certify_state(problem, state)
+    dual = Fraction(certificate.dual)
+    zero = exact_objective(problem, X, 0.0 * state.coef, 0.0 * state.offset)
+    assert dual <= zero
+    # The point that goes with the dual variables, which is near the optimum if they are.
+    _, coef = lower_bound(problem, state.dual)
+    if np.isfinite(coef).all():
+        assert dual <= exact_objective(problem, X, coef, state.offset)
+    risk = problem.risk
+    if problem.intercept is Intercept.NONE and not isinstance(risk, CrammerSinger):
+        A = risk.feasible(risk.signed(state.dual))
+        assert dual <= max(Fraction(0), exact_dual(problem, X, A))
+
+
+@settings(deadline=None, max_examples=100)
+@given(data=st.data(), scale=st.sampled_from([1.0, 1e6, 1e12]))
+def test_a_ranking_is_certified_within_rounding(data, scale):
+    X, rng = data.draw(matrices())
+    n, d = X.shape
+    y, weight, group = data.draw(gradings(n))
+    weight = weight * 10.0 ** rng.integers(-6, 6, n)
+    problem = Problem(as_rows(X), PairwiseHinge(y, weight, group), Intercept.NONE)
+    size = scale / max(1e-300, float(np.abs(X).max()))
+    coef, points = size * rng.standard_normal(d), size * rng.standard_normal((2, d))
+    certificate = certify_state(problem, State(coef, 0.0, Tangents(np.array([0.5, 0.5]), points)))
+    assert Fraction(certificate.primal) >= exact_objective(problem, X, coef, 0.0)
+    for point in (0.0 * coef, coef, *points):
+        assert Fraction(certificate.dual) <= exact_objective(problem, X, point, 0.0)
+
+
+@settings(deadline=None, max_examples=100)
+@given(matrix=matrices(), sparse=st.booleans())
+def test_scores_in_twice_the_precision(matrix, sparse):
+    X, rng = matrix
+    rows = as_rows(sp.csr_matrix(X) if sparse else X)
+    coef = rng.standard_normal(X.shape[1]) * 10.0 ** rng.integers(-5, 5, X.shape[1])
+    high, low = rows.precise_scores(np.arange(len(X)), coef, 0.3)
+    sizes = np.abs(X).astype(np.float64) @ np.abs(coef) + 0.3
+    for found, rest, true, size in zip(high, low, exact_scores(X, coef, 0.3), sizes):
+        assert abs(Fraction(found) + Fraction(rest) - true) <= Fraction(1e-30) * Fraction(size)
+    np.testing.assert_allclose(
+        rows.combine_sizes(np.arange(len(X)) - 1.0),
+        np.abs(X).astype(np.float64).T @ np.abs(np.arange(len(X)) - 1.0),
+    )
+
+
+def test_rounding_of_scores_is_no_proof():
+    """Losses of 1e-16 a row, at a cost of 1e6, are more than the penalty of such coefficients."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((30, 40)) * 1e5, np.where(rng.random(30) < 0.5, 1, -1)
+    model = LinearSVC(C=1e6, loss="hinge", fit_intercept=False, tol=1e-8).fit(X, y)
+    problem = Problem(as_rows(X), Hinge(y, np.full(30, 1e6)), Intercept.NONE)
+    assert Fraction(model.certificate_.primal) >= exact_objective(problem, X, model.coef_[0], 0.0)
+    assert model.certificate_.gap >= 0.0
+    assert certify(model, X, y) == model.certificate_
+
+
+def test_where_float64_cannot_prove_the_tolerance_it_says_so():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((40, 3)) + 1e15, np.arange(40) % 2
+    with pytest.warns(ConvergenceWarning, match="float64 cannot prove more"):
+        model = LinearSVC(tol=1e-6, max_time=5.0, random_state=0).fit(X, y)
+    assert model.status_ == "rounding"
+    assert model.certificate_.relative_gap > 1e-6
+    assert model.certificate_.rounding > 0.0
+
+
+def test_a_ranking_is_the_same_wherever_columns_are():
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal(40), np.arange(40) % 2
+    near = LinearRanker(tol=1e-6).fit(x[:, None], y)
+    far = LinearRanker(tol=1e-6).fit(np.c_[np.full(40, 1e16), x], y)
+    assert far.status_ == "converged"
+    assert far.certificate_.primal == pytest.approx(near.certificate_.primal, rel=1e-6)
+    assert far.coef_[0] == 0.0
+    assert certify(far, np.c_[np.full(40, 1e16), x], y) == far.certificate_
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_columns_are_shifted_exactly(dtype):
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((20, 4)) + np.array([1e6, 0.0, -1e5, 3.0])).astype(dtype)
+    shifted = as_rows(X).near_origin().matrix
+    assert np.abs(shifted).max() < 10.0
+    for column, there in zip(X.T.tolist(), shifted.T.tolist()):
+        moves = {Fraction(a) - Fraction(b) for a, b in zip(column, there)}
+        assert len(moves) == 1
+    rows = as_rows(rng.standard_normal((20, 4)))
+    assert rows.near_origin() is rows
+
+
+def test_scores_so_large_that_one_is_lost_beside_them():
+    """Equal scores of 1e17 lack a whole margin, which reordered arithmetic rounds away."""
+    risk = PairwiseHinge(np.array([0, 1, 2]), np.ones(3))
+    for size in (1.0, 1e10, 1e17, 1e20):
+        assert risk.value(np.full(3, size)) == pytest.approx(3.0)
+    many = PairwiseHinge(np.repeat([0, 1], 200), np.ones(400))
+    assert many.value(np.full(400, 1e17)) >= 200.0 * 200.0
+
+
+@pytest.mark.parametrize(
+    ("weights", "pairs"), [([1e-12, 1e6], 1e-6), ([1e6, 1e-12], 1e-6), ([1e9, 1e9], 1e18)]
+)
+def test_pairs_of_weights_of_very_different_size(weights, pairs):
+    risk = PairwiseHinge(np.array([0, 1]), np.array(weights))
+    np.testing.assert_allclose(risk.weigh_pairs(), [pairs], rtol=1e-12)
+    model = LinearRanker(max_iter=100).fit([[0.0], [1.0]], [0, 1], sample_weight=weights)
+    assert np.isfinite(model.coef_).all()
+    assert model.certificate_.relative_gap <= 1e-3
+
+
+def test_queries_of_weights_of_very_different_size():
+    X, qid, weights = [[0.0], [1.0]] * 2, [0, 0, 1, 1], np.repeat([1e9, 1e-8], 2)
+    for normalization in ("pairs", "queries"):
+        model = LinearRanker(normalization=normalization)
+        model.fit(X, [0, 1] * 2, qid=qid, sample_weight=weights)
+        assert np.isfinite(model.coef_).all()
+        assert model.certificate_.relative_gap <= 1e-3
+
+
+def test_an_ordinal_objective_of_weights_of_very_different_size():
+    model = OrdinalSVC(C=1.0).fit([[0.0], [0.0]], [0, 1], sample_weight=[1e-6, 1e6])
+    assert model.certificate_.primal == pytest.approx(1000000.000001, rel=1e-12)
+
+
+def test_a_lower_bound_above_the_objective_is_no_success():
+    monitor = Monitor(tol=1e-3, max_iter=10)
+    assert monitor.check(Certificate(1.0, 2.0), None, 0)
+    assert monitor.status == "inconsistent"
+    assert "neither is to be trusted" in str(Certificate(1.0, 2.0))
+
+
+@pytest.mark.parametrize("values", [(np.nan, 0.0), (1.0, np.nan), (np.inf, 0.0), (1.0, -np.inf)])
+def test_a_certificate_that_is_no_number_ends_the_run(values):
+    with pytest.raises(FloatingPointError, match="left the range of float64"):
+        Monitor(tol=1e-3, max_iter=10).check(Certificate(*values), None, 0)
