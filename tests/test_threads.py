@@ -25,7 +25,7 @@ def test_rows_are_shared_out_whole():
 
 
 def test_shares_run_side_by_side():
-    meeting = threading.Barrier(3, timeout=10)
+    meeting = threading.Barrier(3, timeout=60)
     with threads.lent(3):
         threads.run(lambda _: meeting.wait(), [(0,), (1,), (2,)])
 
