@@ -64,6 +64,7 @@ ALLOWED = {
         "certificate",
         "monitor",
         "progress",
+        "threads",
     },
     "cli": {
         "estimators",

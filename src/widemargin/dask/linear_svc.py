@@ -7,6 +7,7 @@ import scipy.sparse
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin import threads
 from widemargin.certificate import Certificate
 from widemargin.dask.class_problems import ClassProblems
 from widemargin.dask.training import SOLVERS, ClusterModel, Job, Training, labelled_part
@@ -85,6 +86,7 @@ class LinearSVC(ClassifierMixin, ClusterModel):
         self.client = client
         self.verbose = verbose
 
+    @threads.one_for_blas()
     def fit(self, X, y=None, sample_weight=None):
         """Fit the model to training data.
 
@@ -131,6 +133,7 @@ class LinearSVC(ClassifierMixin, ClusterModel):
         return local
 
 
+@threads.one_for_blas()
 def certify(model, X, y=None, sample_weight=None) -> Certificate:
     """Recompute the certificate of a `LinearSVC` or `LinearSVCCV` on its training data.
 
