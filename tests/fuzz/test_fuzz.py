@@ -5,9 +5,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from exact import optimum
 from fuzz import certificates, checks
 from fuzz.cases import KINDS, Case, random_case
 from fuzz.objective import ExactProblem
+from fuzz.polish import polished
 
 import widemargin
 from widemargin.problem import Intercept
@@ -95,3 +97,20 @@ def test_exact_objectives(intercept):
         if y[i] > y[j]
     )
     assert exact == sum(F(w) ** 2) / 2 + lost
+
+
+@pytest.mark.parametrize("intercept", Intercept)
+@pytest.mark.parametrize("kind", [Hinge, SquaredHinge])
+def test_the_exact_optimum(kind, intercept):
+    """It is below what a solver finds, by rounding only, and near Clarabel's."""
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((20, 3)), np.where(np.arange(20) % 3 > 0, 1, -1)
+    risk = kind(y, rng.random(20))
+    problem = checks.Problem(checks.as_rows(X), risk, intercept)
+    case = replace(SHIFTED, X=X, y=y)
+    state = checks.solve_well_scaled(problem, case, "newton")
+    found = ExactProblem(X, risk, intercept).objective(state.coef, state.offset)
+    least = polished(X, problem, state)
+    assert found * (1 - Fraction(1, 10**12)) < least <= found
+    other = optimum(X, y, risk.cost, squared=risk.squared, intercept=intercept)
+    assert float(least) == pytest.approx(other, rel=1e-8)
