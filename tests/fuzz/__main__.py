@@ -43,7 +43,7 @@ def main() -> int:
         if certificates.run(seed, until=until, slack=options.slack, report=report):
             failed.append("certificates")
 
-    thread = threading.Thread(target=check_certificates)
+    thread = threading.Thread(target=check_certificates, daemon=True)  # Ctrl-C ends it, too
     thread.start()
     rounds = 0
     while time.time() < until:
