@@ -4,9 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 GRIDS := text tall classes small
+MINUTES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu lint lint-ruff lint-format lint-mypy format docs bench bench-full bench-quick $(addprefix bench-,$(GRIDS)) clean
+.PHONY: help demo test fuzz test-gpu lint lint-ruff lint-format lint-mypy format docs bench bench-full bench-quick $(addprefix bench-,$(GRIDS)) clean
 # Timings that run side by side would tell nothing, and the rest is quick.
 .NOTPARALLEL:
 
@@ -21,6 +22,9 @@ test: $(VENV)/test.stamp ## run the tests
 
 test-gpu: ## run the tests that need a GPU, with the Python that has CuPy
 	PYTHONPATH=src $(PYTHON) -m pytest -q -m gpu tests/gpu
+
+fuzz: $(VENV)/test.stamp ## look for failures: MINUTES=30, and SEED=123 to have them again
+	PYTHONPATH=tests $(BIN)/python -m fuzz --minutes $(MINUTES) $(addprefix --seed ,$(SEED))
 
 lint: lint-ruff lint-format lint-mypy ## check style and types
 

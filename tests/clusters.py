@@ -32,7 +32,8 @@ def assert_same(model, twin, most_more=0.1):
 class SlowRows(DenseRows):
     """Dense rows whose scores take so many seconds more, while a file is there.
 
-    The file has a byte for each time that this was so.
+    The file has a byte for each time that this was so. While there is `held(file)` beside it,
+    they are waited for.
     """
 
     def __init__(self, X, seconds: float, file: Path):
@@ -44,7 +45,14 @@ class SlowRows(DenseRows):
             with self.file.open("a") as counted:
                 counted.write(".")
             time.sleep(self.seconds)
+        while held(self.file).exists():
+            time.sleep(0.02)
         return super().scores(W)
+
+
+def held(file: Path) -> Path:
+    """Return the file that, as long as it is there, lets no pass over slow rows end."""
+    return file.with_name(file.name + "-held")
 
 
 def slow_parts(X, seconds, file):

@@ -70,6 +70,7 @@ ALLOWED = {
         "certificate",
         "monitor",
         "progress",
+        "threads",
     },
     "cli": {
         "estimators",

@@ -11,6 +11,7 @@ import warnings
 import numpy as np
 import pytest
 from cli.commands import refuse, run, strict_json, succeed
+from processes import COMMAND_LINE, PATIENCE, interruptible
 from safetensors.numpy import save_file
 
 from widemargin import LinearSVC, __version__, certify
@@ -622,7 +623,7 @@ class TestInterruption:
 class TestProcess:
     """The real thing, in a process of its own."""
 
-    command = (sys.executable, "-c", "from widemargin.cli.app import main; main()")
+    command = COMMAND_LINE
 
     def test_train_predict_and_a_closed_pipe(self, data, tmp_path):
         out = tmp_path / "m"
@@ -643,7 +644,7 @@ class TestProcess:
         assert reader.stdout.readline().strip() in (b"1", b"-1")
         reader.stdout.close()
         assert b"Traceback" not in reader.stderr.read()
-        reader.wait(timeout=30)
+        reader.wait(timeout=PATIENCE)
 
     def test_bad_input(self, tmp_path):
         done = subprocess.run(
@@ -671,16 +672,13 @@ class TestProcess:
         assert done.stderr.endswith("widemargin: standard output: it is closed\n")
 
     def test_ctrl_c_while_waiting_for_input(self, tmp_path):
-        process = subprocess.Popen(
-            [*self.command, "train", "-", "--out", tmp_path / "m"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+        process = interruptible(
+            [*self.command, "train", "-", "--out", tmp_path / "m"], stdin=subprocess.PIPE
         )
-        # More than a pipe holds: once all is written, reading has begun.
-        process.stdin.write(b"1 1:1\n" * 20_000)
+        # More than a pipe holds, anywhere: once all is written, reading has begun.
+        process.stdin.write(b"1 1:1\n" * 400_000)
         process.stdin.flush()
         process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=30)
+        _, stderr = process.communicate(timeout=PATIENCE)
         assert process.returncode == 130
         assert stderr.strip() == b"widemargin: interrupted"

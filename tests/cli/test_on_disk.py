@@ -5,13 +5,13 @@ import gzip
 import os
 import signal
 import subprocess
-import sys
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from cli.commands import refuse, strict_json, succeed
 from data.on_disk import as_table, assert_same, read_back
+from processes import COMMAND_LINE, PATIENCE, interruptible
 
 from widemargin import open_rows
 from widemargin.data import shards
@@ -91,18 +91,14 @@ class TestConvert:
         refuse("convert", text, folder, naming=[folder, "not empty", "never written to their end"])
 
     def test_ctrl_c(self, tmp_path):
-        command = "from widemargin.cli.app import main; main()"
-        process = subprocess.Popen(
-            [sys.executable, "-c", command, "convert", "-", tmp_path / "out"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+        process = interruptible(
+            [*COMMAND_LINE, "convert", "-", tmp_path / "out"], stdin=subprocess.PIPE
         )
         # More than one piece of text: once all is written, the first has been handed on.
         process.stdin.write(b"1 1:1 2:0.5\n" * 1_000_000)
         process.stdin.flush()
         process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=30)
+        _, stderr = process.communicate(timeout=PATIENCE)
         assert process.returncode == 130
         assert stderr.strip() == b"widemargin: interrupted"
         assert not (tmp_path / "out").exists()
@@ -110,14 +106,13 @@ class TestConvert:
     def test_progress_is_for_terminals(self, text, tmp_path):
         pty = pytest.importorskip("pty")
         ours, theirs = pty.openpty()
-        command = "from widemargin.cli.app import main; main()"
         process = subprocess.Popen(
-            [sys.executable, "-c", command, "convert", text, tmp_path / "out"],
+            [*COMMAND_LINE, "convert", text, tmp_path / "out"],
             stdout=subprocess.PIPE,
             stderr=theirs,
             env=os.environ | {"TERM": "xterm", "COLUMNS": "100"},
         )
-        stdout, _ = process.communicate(timeout=60)
+        stdout, _ = process.communicate(timeout=PATIENCE)
         os.close(theirs)
         shown = os.read(ours, 100_000)
         os.close(ours)

@@ -1,6 +1,5 @@
 """`widemargin tune`: the curve, the best C, its model, and the picture."""
 
-import os
 import re
 import shlex
 import signal
@@ -11,6 +10,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from cli.commands import refuse, run, strict_json, succeed
+from processes import PATIENCE, interruptible
 
 from widemargin import LinearSVC, LinearSVCCV, certify
 from widemargin.data.svmlight import read_svmlight
@@ -277,7 +277,7 @@ def test_ctrl_c_keeps_the_best_so_far(tmp_path):
         )
     )
     code = (
-        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "import sys\n"
         "from widemargin.estimators import path\n"
         "advance = path.CostPath.advance\n"
         "def slow(self, C):\n"
@@ -287,18 +287,14 @@ def test_ctrl_c_keeps_the_best_so_far(tmp_path):
     )
     out = tmp_path / "m"
     arguments = ["--Cs", "1e-5,1e4,1e5", "--solver", "dcd", "--tol", "1e-9", "--json"]
-    with subprocess.Popen(
-        [sys.executable, "-c", code, "tune", data, "--out", out, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ,
+    with interruptible(
+        [sys.executable, "-c", code, "tune", data, "--out", out, *arguments], text=True
     ) as process:
         for line in process.stderr:
             if line.startswith("at 10000"):
                 break
         process.send_signal(signal.SIGINT)
-        stdout, stderr = process.communicate(timeout=60)
+        stdout, stderr = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, stderr
     assert "interrupted: 1 of 3 values of C tried" in stderr
     assert '"status": "interrupted"' in stdout

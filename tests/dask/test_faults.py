@@ -10,9 +10,10 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from clusters import QUIET, collections, halves, rows, slow_parts
+from clusters import QUIET, collections, halves, held, rows, slow_parts
 from dask import delayed
 from distributed import Client, LocalCluster
+from processes import PATIENCE
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, make_scorer
 
@@ -49,6 +50,13 @@ def kill_one(client):
     os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
 
 
+def wait_for_passes(file, more):
+    """Wait until slow rows were passed over so many times more."""
+    passes = file.stat().st_size + more
+    while file.stat().st_size < passes:
+        time.sleep(0.02)
+
+
 def assert_same_end(model, undisturbed):
     """The same iterations, and the same proof at their end."""
     assert model.status_ == "converged"
@@ -66,21 +74,21 @@ def test_workers_are_killed_five_times_in_one_fit(client, tmp_path):
 
     def kill_five():
         for _ in range(5):
-            client.wait_for_workers(2, timeout=60)
-            passes = file.stat().st_size
-            while file.stat().st_size < passes + 4:  # it goes on
-                time.sleep(0.05)
+            wait_for_passes(file, 4)  # it goes on
+            held(file).touch()
             kill_one(client)
-            killed.append(passes)
+            client.wait_for_workers(2, timeout=PATIENCE)
+            killed.append(file.stat().st_size)
+            held(file).unlink()
         file.unlink()
 
-    parts = slow_parts(X, 0.2, file)
+    parts = slow_parts(X, 0.05, file)
     with meanwhile(kill_five):
         model = LinearSVC(**SETTINGS).fit(parts, halves(y))
         at_the_end += killed
     assert len(at_the_end) == 5, "the fit has ended before all were killed"
     assert_same_end(model, undisturbed)
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=PATIENCE)
 
 
 def test_a_slow_worker(client, tmp_path):
@@ -99,14 +107,16 @@ def test_a_worker_is_added_in_the_middle(client, tmp_path):
     file, before_the_end = tmp_path / "slow", []
 
     def add():
-        time.sleep(0.5)
+        wait_for_passes(file, 4)
+        held(file).touch()
         cluster.scale(3)
-        own.wait_for_workers(3, timeout=60)
+        own.wait_for_workers(3, timeout=PATIENCE)
         before_the_end.append(not ended.is_set())
+        held(file).unlink()
         file.unlink()
 
     ended = threading.Event()
-    parts = slow_parts(X, 0.5, file)
+    parts = slow_parts(X, 0.05, file)
     # A cluster of its own: one that shrinks again may close a worker that a later test has killed.
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, **QUIET) as cluster,
@@ -137,7 +147,7 @@ def test_a_worker_is_killed_while_c_is_chosen(client):
     assert model.C_ == undisturbed.C_
     np.testing.assert_allclose(model.scores_, undisturbed.scores_)
     assert model.certificate_.primal == pytest.approx(undisturbed.certificate_.primal, rel=1e-6)
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=PATIENCE)
 
 
 def test_the_scheduler_is_killed(tmp_path):
@@ -155,14 +165,14 @@ def test_the_scheduler_is_killed(tmp_path):
     scheduler = start("scheduler", "--port", "0")
     worker = start("worker", "--no-nanny", "--nthreads", "1")
     try:
-        with Client(scheduler_file=str(address), timeout=60) as client:
+        with Client(scheduler_file=str(address), timeout=PATIENCE) as client:
             model = LinearSVC(client=client, **SETTINGS)
             file = tmp_path / "slow"
             parts = slow_parts(X, 0.1, file)
 
             def kill_after_some_rounds():
-                while file.stat().st_size < 20:
-                    time.sleep(0.1)
+                wait_for_passes(file, 20)
+                held(file).touch()
                 scheduler.kill()
 
             lost = pytest.raises(ClusterError, match="connection to the scheduler is lost")

@@ -35,6 +35,17 @@ _PROBABILITIES_ARE_CALIBRATED = {
 }
 
 
+def _weighs_as_it_repeats(estimator):
+    """Whether rows weighted and rows repeated are the same arithmetic, but for the order of sums.
+
+    It is so with cutting planes and with Newton's method, which CV takes for its small C's.
+    Coordinate descent visits each row by itself.
+    """
+    if isinstance(estimator, LinearSVCCV):
+        return estimator.loss == "squared_hinge"
+    return estimator.solver == "ocas" or isinstance(estimator, (LinearRanker, OrdinalSVC))
+
+
 @parametrize_with_checks(
     [
         LinearSVC(),
@@ -51,11 +62,11 @@ _PROBABILITIES_ARE_CALIBRATED = {
         OrdinalSVC(),
     ],
     expected_failed_checks=lambda e: (
-        # Cutting planes weigh and repeat rows by the same arithmetic, but for ordering them.
-        ({} if e.solver == "ocas" else _NEED_A_SMALLER_TOL)
+        ({} if _weighs_as_it_repeats(e) else _NEED_A_SMALLER_TOL)
         | (_LABELS_HAVE_AN_ORDER if isinstance(e, OrdinalSVC) else {})
         | (_PROBABILITIES_ARE_CALIBRATED if getattr(e, "probability", False) else {})
     ),
+    xfail_strict=True,
 )
 def test_scikit_learn_conformance(estimator, check):
     check(estimator)

@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin import threads
 from widemargin.dask import tasks
 from widemargin.dask.tasks import RankingRecipe
 from widemargin.dask.training import SOLVERS, ClusterModel, Job, Problems, graded_part
@@ -50,6 +51,7 @@ class LinearRanker(ClusterModel):
         self.client = client
         self.verbose = verbose
 
+    @threads.one_for_blas()
     def fit(self, X, y=None, qid=None, sample_weight=None):
         """Fit the model to training data.
 

@@ -4,6 +4,7 @@ import scipy.sparse
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin import threads
 from widemargin.certificate import Certificate
 from widemargin.dask.class_problems import ClassProblems
 from widemargin.dask.training import SOLVERS, ClusterModel, Job, Training, labelled_part
@@ -79,6 +80,7 @@ class LinearSVC(ClassifierMixin, ClusterModel):
         self.client = client
         self.verbose = verbose
 
+    @threads.one_for_blas()
     def fit(self, X, y=None, sample_weight=None):
         """Fit the model to training data.
 
@@ -125,6 +127,7 @@ class LinearSVC(ClassifierMixin, ClusterModel):
         return local
 
 
+@threads.one_for_blas()
 def certify(model, X, y=None, sample_weight=None) -> Certificate:
     """Recompute the certificate of a `LinearSVC` or `LinearSVCCV` on its training data.
 

@@ -10,6 +10,7 @@ from sklearn.model_selection import PredefinedSplit
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin import threads
 from widemargin.certificate import Certificate
 from widemargin.dask import tasks
 from widemargin.dask.class_problems import ClassProblems
@@ -117,6 +118,7 @@ class LinearSVCCV(ClassifierMixin, ClusterModel):
         self.client = client
         self.verbose = verbose
 
+    @threads.one_for_blas()
     def fit(self, X, y=None, sample_weight=None):
         """Choose C, and fit the model at that C to all rows.
 
@@ -149,7 +151,7 @@ class LinearSVCCV(ClassifierMixin, ClusterModel):
                 self._keep(search)
         finally:
             problems.forget()
-        warn_of_limits(self, search.cut_short, search.n_solved, stacklevel=3)
+        warn_of_limits(self, search.cut_short, search.n_solved, stacklevel=4)
         return self
 
     def _seed(self):

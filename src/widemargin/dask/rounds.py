@@ -11,8 +11,9 @@ begins when all that are not solved yet have asked.
 
 import queue
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 
+from widemargin import threads
 from widemargin.dask import tasks
 from widemargin.dask.tasks import Line, Proof, Questions, Spot
 from widemargin.data.partitions import Partitions
@@ -49,12 +50,12 @@ class Rounds:
 
         If one of them fails, or a round, then so do all.
         """
-        with ThreadPoolExecutor(len(solvers)) as pool:
-            threads = [pool.submit(solver) for solver in solvers]
-            for thread in threads:
-                thread.add_done_callback(lambda ended: self.said.put((None, ended)))
+        with threads.pool(len(solvers)) as pool:
+            solved = [pool.submit(solver) for solver in solvers]
+            for one in solved:
+                one.add_done_callback(lambda ended: self.said.put((None, ended)))
             self._serve(len(solvers))
-            return [thread.result() for thread in threads]
+            return [one.result() for one in solved]
 
     def _serve(self, running):
         """Answer questions until no thread is left to ask any."""

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from widemargin import threads
 from widemargin.certificate import Sums, dual_sums, score_errors, tangent_sums
 from widemargin.data import Rows
 from widemargin.estimators.problems import LOSSES
@@ -392,6 +393,7 @@ def describe_ranking(part: Part):
     return part.name, part.rows.n_rows, part.rows.n_features, groups, n_pairs, sums
 
 
+@threads.one_for_blas()
 def line_sums(part: Part, questions: Questions) -> np.ndarray:
     """Return values, slopes and curvatures, (q, 3, p), of the part's losses along the q lines."""
     sums = []
@@ -412,6 +414,7 @@ def choose(sums, questions: Questions) -> list[float]:
     return chosen
 
 
+@threads.one_for_blas()
 def shares(part: Part, questions: Questions, steps) -> list[Share]:
     """Return what the part answers to each question, lines first and proofs last.
 
@@ -468,6 +471,7 @@ def add_shares(shares: list[list[Share]]) -> list[Share]:
     return total
 
 
+@threads.one_for_blas()
 def solve_alone(part: Part, recipe: Recipe, intercept: Intercept, n_rows: int, sweeps: int):
     """Return coef and offset that are good for this part, times its share of all rows."""
     from widemargin.monitor import Monitor

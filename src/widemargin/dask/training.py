@@ -101,7 +101,7 @@ class ClusterModel(BaseEstimator):
             if any(job.certificate is not None for job in jobs):
                 account = self._conclude(problems, jobs, training)
             problems.forget()
-        account.warn(self, stacklevel=4)  # to the caller of fit
+        account.warn(self, stacklevel=5)  # past a decorator, to the caller of fit
         return self
 
     def _conclude(self, problems, jobs, training) -> Account:

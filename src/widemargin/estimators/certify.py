@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from widemargin import threads
 from widemargin.certificate import Certificate, certify_state
 from widemargin.data import as_rows
 from widemargin.data.devices import gpu_array, is_on_gpu
@@ -14,6 +15,7 @@ from widemargin.estimators.validation import check_matrix, check_same_length, ch
 from widemargin.labels import places_of
 
 
+@threads.one_for_blas()
 def certify(model, X, y, sample_weight=None, qid=None) -> Certificate:
     """Recompute the duality-gap certificate of `model` on its training data.
 

@@ -5,7 +5,6 @@ import os
 import time
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 from joblib import effective_n_jobs
@@ -145,7 +144,7 @@ class Fit:
                 for index in range(count):
                     self._solve(index)
             else:
-                with ThreadPoolExecutor(self.n_threads) as pool:
+                with threads.pool(self.n_threads) as pool:
                     list(pool.map(self._solve, range(count)))
             if self.line is not None:
                 total = Certificate.total(monitor.certificate for monitor in self.monitors)
@@ -255,7 +254,7 @@ class Fit:
         estimator = self.estimator
         account = Account(self.monitors)
         account.record(estimator, self.solver)
-        account.warn(estimator, stacklevel=5)  # past this and scikit-learn's callback wrapper
+        account.warn(estimator, stacklevel=6)  # past this and two decorators
 
 
 class Account:

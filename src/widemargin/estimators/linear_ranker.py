@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 from sklearn.callback import with_callbacks
 
+from widemargin import threads
 from widemargin.arrays import beside, on_host
 from widemargin.data.devices import is_on_gpu, placed
 from widemargin.data.rows import home
@@ -122,6 +123,7 @@ class LinearRanker(OrderingModel):
         self.verbose = verbose
 
     @with_callbacks
+    @threads.one_for_blas()
     def fit(self, X, y, qid=None, sample_weight=None):
         """Fit the model to training data.
 
@@ -194,5 +196,5 @@ def _say_what_is_left_out(left_out, names):
         f"(qid {names[left_out[0]]}{', ...' if several else ''}; "
         f"groups that remain: {names.size - left_out.size})",
         UserWarning,
-        stacklevel=4,  # past scikit-learn's callback wrapper, to the caller of fit
+        stacklevel=5,  # past two decorators, to the caller of fit
     )

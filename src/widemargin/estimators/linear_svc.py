@@ -7,6 +7,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin import threads
 from widemargin.arrays import beside, on_host
 from widemargin.data import is_rows
 from widemargin.data.devices import DEVICES, is_on_gpu, placed
@@ -191,6 +192,7 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         return tags
 
     @with_callbacks
+    @threads.one_for_blas()
     def fit(self, X, y, sample_weight=None):
         """Fit the model to training data.
 

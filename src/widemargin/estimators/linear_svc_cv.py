@@ -13,6 +13,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin import threads
 from widemargin.arrays import beside, on_host
 from widemargin.data import is_rows
 from widemargin.data.devices import is_on_gpu, placed
@@ -146,6 +147,7 @@ class LinearSVCCV(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimato
         return tags
 
     @with_callbacks
+    @threads.one_for_blas()
     def fit(self, X, y, sample_weight=None, groups=None):
         """Choose C, and fit the model at that C to all rows.
 
@@ -190,7 +192,7 @@ class LinearSVCCV(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimato
         if came_on_gpu:
             best.coef_ = beside(best.coef_, home(rows))
             best.intercept_ = beside(best.intercept_, home(rows))
-        search.path.warn(stacklevel=4)  # past scikit-learn's callback wrapper
+        search.path.warn(stacklevel=5)  # past two decorators
         self.Cs_, self.scores_, self.relative_gaps_ = costs, search.scores, search.gaps
         self.C_, self.best_estimator_ = best.C, best
         vars(self).pop("sigmoids_", None)  # of an earlier fit
@@ -429,7 +431,7 @@ def check_scorer(model, scoring, weights):
         warnings.warn(
             f"scoring={scoring!r} takes no sample_weight: held-out rows count alike, those of "
             "weight zero left out",
-            stacklevel=5,  # past scikit-learn's callback wrapper, to the caller of fit
+            stacklevel=6,  # past two decorators, to the caller of fit
         )
 
     def score(model, X, y, weights):

@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
 
+from widemargin import threads
 from widemargin.arrays import beside, on_host
 from widemargin.data.devices import is_on_gpu, placed
 from widemargin.data.rows import home
@@ -95,6 +96,7 @@ class OrdinalSVC(ClassifierMixin, OrderingModel):
         return tags
 
     @with_callbacks
+    @threads.one_for_blas()
     def fit(self, X, y, sample_weight=None):
         """Fit the model to training data.
 

@@ -19,6 +19,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from widemargin import threads
 from widemargin.arrays import beside, on_host
 from widemargin.certificate import Certificate
 from widemargin.data import Rows
@@ -86,6 +87,7 @@ class SVMPath:
     classes: np.ndarray
 
 
+@threads.one_for_blas()
 def svm_path(X, y, *, Cs=20, sample_weight=None, **parameters) -> SVMPath:
     """Train a linear support vector classifier for each of several costs.
 
@@ -148,7 +150,7 @@ def svm_path(X, y, *, Cs=20, sample_weight=None, **parameters) -> SVMPath:
                 bar.advance(1, f"C = {Cs[place]:.3g}: {path.certificate(0)}")
             if path.interruption.requested:
                 break
-    path.warn(stacklevel=3)
+    path.warn(stacklevel=4)  # past a decorator
     reached = sorted(found)
     attributes, accounts, solvers = zip(*(found[place] for place in reached), strict=True)
     return SVMPath(
@@ -285,7 +287,7 @@ class CostPath:
     def _side_by_side(self, step):
         """Solve a step's problems; threads that have none left go on to the next step's."""
         if self.pool is None:
-            self.pool = ThreadPoolExecutor(self.n_jobs)
+            self.pool = threads.pool(self.n_jobs)
         under_way = {step.submit(self.pool, index): index for index in range(step.n_problems)}
         ahead, solved = set(), deque()
         try:

@@ -9,6 +9,7 @@ import scipy.sparse
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
+from widemargin import threads
 from widemargin.arrays import beside, on_host
 from widemargin.data import as_rows, is_rows
 from widemargin.data.devices import gpu_array, gpu_rows, is_on_gpu
@@ -241,6 +242,7 @@ def _check_gpu_numbers(name, values):
     return values
 
 
+@threads.one_for_blas()
 def linear_scores(X, coef, intercept=0.0):
     """Return X coef + intercept where X is, (n,) or (n, m).
 

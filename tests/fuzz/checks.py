@@ -1,0 +1,277 @@
+"""What must be true of every fit, whatever the problem.
+
+* An error is a ValueError that says what is wrong with the input.
+* Coefficients and certificates are finite numbers.
+* The primal value is no less than the exact objective of the coefficients, and near it.
+* The dual value is no more than the exact objective of any point, whoever found it.
+* A status of "converged" goes with a gap of no more than `tol`, any other with a warning.
+* `certify` finds the same.
+"""
+
+import traceback
+import warnings
+from fractions import Fraction
+
+import numpy as np
+from exact import optimum
+from fuzz.cases import Case
+from fuzz.objective import ExactProblem
+from fuzz.polish import polished
+from sklearn.exceptions import ConvergenceWarning
+
+import widemargin
+from widemargin.data import as_rows
+from widemargin.estimators.problems import make_problems
+from widemargin.monitor import Monitor
+from widemargin.problem import Intercept, Problem, State
+from widemargin.risk import CrammerSinger, MarginRisk, PairwiseHinge
+from widemargin.solvers import auto
+
+# How far above its objective a primal value may be, in parts of the largest sums it is made of.
+_LOOSE = 1e-6
+# As much of an objective as a solver of another kind leaves.
+_CLARABEL = 1e-6
+# The exact optimum is asked for where a dual value is so near it, and takes longer than all else.
+_NEAR = 1e-6
+
+
+def failures(case: Case, slack: float = 0.0) -> list[str] | None:
+    """Fit, and return what is wrong with it, in a few words each; None if X, y were refused.
+
+    Claims that are false by less than `slack` of their value are let pass.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            fits = _fits(case)
+        except ValueError as error:
+            return None if _is_about_the_input(error) else [_in_words(error)]
+        except Exception as error:
+            return [_in_words(error)]
+    warned = any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
+    found = []
+    for fit in fits:
+        try:
+            found += fit.failures(warned, Fraction(slack))
+        except Exception as error:
+            found.append("in the check: " + _in_words(error))
+    return found
+
+
+# Where documented errors come from: checks of what was given.
+_CHECKS = ("validation.py", "problems.py", "ranking.py", "folds.py", "_split.py", "auto.py")
+
+
+def _is_about_the_input(error):
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return last.filename.endswith(_CHECKS)
+
+
+def _in_words(error):
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    place = last.filename.rsplit("/", 1)[-1]
+    return f"{type(error).__name__} from {last.name} of {place}: {str(error)[:200]}"
+
+
+class _Fit:
+    """One model, and the problems that it claims to have solved."""
+
+    def __init__(self, case, problems, points, certificate, status, model=None):
+        self.case, self.problems, self.points = case, problems, points
+        self.certificate, self.status, self.model = certificate, status, model
+
+    def failures(self, warned, slack):
+        tol = self.case.parameters["tol"]
+        parts = self.certificate.parts or (self.certificate,)
+        found = []
+        for problem, point, part in zip(self.problems, self.points, parts, strict=True):
+            found += check_part(problem, point, part, self.case, slack)
+            if self.status == "converged" and not part.relative_gap <= tol:
+                found.append(f"converged, with a gap of {part.relative_gap:g} above tol={tol:g}")
+        if self.status != "converged" and not warned:
+            found.append(f"no warning, with status {self.status}")
+        if self.model is not None and not found:
+            found += self._certified_again()
+        return found
+
+    def _certified_again(self):
+        again = widemargin.certify(self.model, **self.case.data)
+        found = []
+        for name in ("primal", "dual"):
+            claimed, proved = getattr(self.certificate, name), getattr(again, name)
+            if not abs(claimed - proved) <= _LOOSE * max(abs(claimed), self.certificate.primal):
+                found.append(f"{name} value is {claimed!r}, certify's {proved!r}")
+        if self.status == "converged":
+            worst = max(part.relative_gap for part in again.parts or (again,))
+            if worst > self.case.parameters["tol"] * (1.0 + _LOOSE):
+                found.append(f"converged, and certify proves no more than {worst:g}")
+        return found
+
+
+def _fits(case):
+    """Fit as the case says, and return what came of it."""
+    data = case.data
+    if case.kind == "svm_path":
+        X, y = data.pop("X"), data.pop("y")
+        path = widemargin.svm_path(X, y, **data, **case.parameters)
+        return [_of_path(case, path, j) for j in range(path.Cs.size)]
+    model = getattr(widemargin, case.kind)(**(case.first or case.parameters)).fit(**data)
+    if case.first is not None:
+        model.set_params(**case.parameters).fit(**data)
+    if case.kind in ("LinearRanker", "OrdinalSVC"):
+        rows = as_rows(case.X)
+        ordering = model._problem(rows, case.y, case.qid, case.sample_weight)
+        points = [(model.coef_, 0.0)]
+        return [_Fit(case, [ordering[0]], points, model.certificate_, model.status_, model)]
+    best = getattr(model, "best_estimator_", model)
+    return [
+        _of_classifier(
+            case, best, model.coef_, model.intercept_, model.certificate_, model.status_, model
+        )
+    ]
+
+
+def _of_path(case, path, j):
+    given = {name: value for name, value in case.parameters.items() if name != "Cs"}
+    model = widemargin.LinearSVC(C=path.Cs[j], **given)
+    model.classes_ = path.classes
+    numbers = path.coefs[j], path.intercepts[j], path.certificates[j], path.statuses[j]
+    return _of_classifier(case, model, *numbers)
+
+
+def _of_classifier(case, like, coef, intercept, certificate, status, model=None):
+    rows = as_rows(case.X)
+    codes = np.searchsorted(like.classes_, case.y)
+    made = make_problems(like, rows, like.classes_, codes, case.sample_weight)
+    problems = [made[j] for j in range(len(made))]
+    if isinstance(problems[0].risk, CrammerSinger):
+        points = [(coef.T, intercept)]
+    else:
+        points = list(zip(coef, intercept))
+    return _Fit(case, problems, points, certificate, status, model)
+
+
+def check_part(problem, point, part, case, slack=Fraction(0)) -> list[str]:
+    """Return what is wrong with the certificate of one problem's solution."""
+    coef, offset = point
+    if not (np.isfinite(coef).all() and np.isfinite(offset).all()):
+        return [f"coefficients are not finite: {coef}, {offset}"]
+    if not (np.isfinite(part.primal) and np.isfinite(part.dual)):
+        return [f"not finite: primal {part.primal}, dual {part.dual}"]
+    found = []
+    if part.gap < -slack * part.primal:
+        found.append(f"the gap is {part.gap:g}, below zero")
+    exact = ExactProblem(case.X, problem.risk, problem.intercept)
+    own = exact.objective(coef, offset)
+    if Fraction(part.primal) < own * (1 - slack):
+        found.append(f"primal {_below(part.primal, own)} the model's exact objective")
+    loose = _LOOSE * _largest_sum(case.X, problem, coef, offset)
+    if part.primal > float(own) + loose:
+        found.append(f"primal value {part.primal!r}, exact objective {float(own)!r}: too loose")
+    best, whose = _least(exact, problem, case, own, part)
+    if Fraction(part.dual) > best * (1 + slack):
+        found.append(f"dual value is {_above(part.dual, best)} an objective (found by {whose})")
+    if case.gentle and isinstance(problem.risk, MarginRisk):
+        found += _beside_clarabel(problem, part, case)
+    return found
+
+
+def _below(value, exact):
+    return f"value {value!r} is {float((exact - Fraction(value)) / exact):.2g} of it below"
+
+
+def _above(value, exact):
+    excess = Fraction(value) - exact
+    by = f"{float(excess / exact):.2g} of it" if exact else f"{float(excess):.2g}"
+    return f"{value!r}, {by} above"
+
+
+def _largest_sum(X, problem, coef, offset):
+    """Return the objective with all terms of all sums taken as they are, without their signs."""
+    X, risk = np.abs(np.asarray(X, dtype=np.float64)), problem.risk
+    with np.errstate(over="ignore"):
+        sizes = 1.0 + X @ np.abs(coef) + np.abs(offset)
+        if isinstance(risk, PairwiseHinge):
+            sizes = sizes[risk.rows]
+            losses = risk.weight.sum() * float(risk.weight @ sizes) * 2.0
+        else:
+            sizes = sizes.reshape(len(X), -1).sum(axis=1)
+            squared = isinstance(risk, MarginRisk) and risk.squared
+            losses = float(risk.cost @ (sizes**2 if squared else sizes))
+        return losses + float(np.vdot(coef, coef)) + float(np.vdot(offset, offset))
+
+
+def _least(exact, problem, case, own, part):
+    """Return the least exact objective that anybody has found, and who has."""
+    outputs = problem.risk.outputs
+    zero = np.zeros((case.X.shape[1], *outputs))
+    known = [(own, "itself"), (exact.objective(zero, np.zeros(outputs)), "zero")]
+    name = _another_solver(problem.risk, case)
+    state = solve_well_scaled(problem, case, name)
+    if state is not None:
+        known.append((exact.objective(state.coef, state.offset), name))
+        best, _ = min(known, key=lambda point: point[0])
+        if isinstance(problem.risk, MarginRisk) and part.dual >= float(best) * (1.0 - _NEAR):
+            optimal = polished(case.X, problem, state)
+            known += [] if optimal is None else [(optimal, f"{name}, polished")]
+    return min(known, key=lambda point: point[0])
+
+
+def _another_solver(risk, case):
+    """Return a solver, another than the case's where there is one."""
+    if isinstance(risk, PairwiseHinge):
+        return "ocas"
+    first, second = ("acf", "ocas") if isinstance(risk, CrammerSinger) else ("newton", "acf")
+    return first if case.parameters["solver"] != first else second
+
+
+def solve_well_scaled(problem, case, name):
+    """Return the state that a solver finds for the same problem in other units; None if it fails.
+
+    With X times s and w / s, costs become c / s^2 and the objective s^-2 of itself. Powers of two
+    keep all digits.
+    """
+    largest = np.abs(case.X).max(initial=0.0)
+    power = -int(np.frexp(largest)[1]) if largest > 0.0 else 0
+    if problem.intercept is Intercept.PENALIZED:
+        power = 0  # b would have another penalty
+    X = np.ldexp(case.X.astype(np.float64), power)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        risk = _at_cost(problem.risk, power)
+        scaled = Problem(as_rows(X), risk, problem.intercept)
+        monitor = Monitor(tol=1e-13, max_iter=300, max_time=0.2)
+        try:
+            state = auto.make(name, risk, 0).solve(scaled, State.zero(scaled), monitor)
+        except Exception:  # it is not this solver that is being tested
+            return None
+        state.coef = np.ldexp(state.coef, power)
+        if isinstance(risk, MarginRisk):
+            state.dual = np.ldexp(state.dual, 2 * power)
+    is_finite = np.isfinite(state.coef).all() and np.isfinite(state.offset).all()
+    return state if is_finite else None
+
+
+def _at_cost(risk, power):
+    """Return a risk with all costs divided by 4^power."""
+    if isinstance(risk, PairwiseHinge):
+        factor = np.ldexp(1.0, -2 * power)
+        return risk.scaled(np.full(risk.n_levels.size, factor))
+    cost = np.ldexp(risk.cost, -2 * power)
+    if isinstance(risk, CrammerSinger):
+        return CrammerSinger(risk.y, cost, *risk.outputs)
+    return type(risk)(risk.y, cost)
+
+
+def _beside_clarabel(problem, part, case):
+    risk = problem.risk
+    try:
+        least = optimum(
+            case.X, risk.y, risk.cost, squared=risk.squared, intercept=problem.intercept
+        )
+    except AssertionError:  # it was not solved
+        return []
+    slack = _CLARABEL * (abs(least) + 1e-3)
+    if part.dual > least + slack or part.primal < least - slack:
+        return [f"Clarabel's optimum is {least!r}, not within [{part.dual!r}, {part.primal!r}]"]
+    return []

@@ -1,0 +1,90 @@
+"""Objectives in exact arithmetic, from the numbers of a problem and of a point.
+
+Each float64 is a whole number of 2^-1074, so that integers are all it takes.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+import scipy.sparse as sp
+
+from widemargin.problem import Intercept
+from widemargin.risk import CrammerSinger, PairwiseHinge
+
+_PLACES = 1074
+_ONE = 1 << _PLACES
+
+
+def _whole(value) -> int:
+    """Return a float in units of 2^-1074."""
+    numerator, denominator = float(value).as_integer_ratio()
+    return numerator * (_ONE // denominator)
+
+
+def _wholes(array):
+    return [_whole(value) for value in np.ravel(array).tolist()]
+
+
+class ExactProblem:
+    """A problem whose objective is computed without rounding, at any point.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+    risk : Hinge, SquaredHinge, CrammerSinger or PairwiseHinge
+        Its costs and weights, as they are in float64, are the problem's.
+    intercept : Intercept
+    """
+
+    def __init__(self, X, risk, intercept):
+        X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
+        self.risk, self.intercept = risk, intercept
+        # Few columns of a row are zero, and those cost most.
+        self.rows = [
+            [(j, _whole(value)) for j, value in enumerate(row) if value != 0.0]
+            for row in X.tolist()
+        ]
+
+    def objective(self, coef, offset=0.0) -> Fraction:
+        """Return P(coef, offset); coef is (d,) or (d, k), offset a number or (k,)."""
+        risk = self.risk
+        penalty = sum(w * w for w in _wholes(coef))
+        if self.intercept is Intercept.PENALIZED:
+            penalty += sum(b * b for b in _wholes(offset))
+        return Fraction(penalty, 2 * _ONE**2) + self._risk_at(risk, coef, offset)
+
+    def _risk_at(self, risk, coef, offset):
+        columns = [_wholes(column) for column in np.atleast_2d(np.transpose(coef))]
+        offsets = [_ONE * b for b in _wholes(np.broadcast_to(offset, len(columns)))]
+        scores = [  # in units of 2^-2148
+            [b + sum(x * w[j] for j, x in row) for w, b in zip(columns, offsets)]
+            for row in self.rows
+        ]
+        one = _ONE * _ONE
+        if isinstance(risk, CrammerSinger):
+            total = 0
+            for own, cost, of_row in zip(risk.y.tolist(), _wholes(risk.cost), scores):
+                worst = max(one * (j != own) + s for j, s in enumerate(of_row))
+                total += cost * (worst - of_row[own])
+            return Fraction(total, one * _ONE)
+        scores = [s for (s,) in scores]
+        if isinstance(risk, PairwiseHinge):
+            return Fraction(_pairs(risk, scores, one), one * one)
+        total, power = 0, 2 if risk.squared else 1
+        for y, cost, s in zip(risk.y.tolist(), _wholes(risk.cost), scores):
+            total += cost * max(0, one - int(y) * s) ** power
+        return Fraction(total, _ONE * one**power)
+
+
+def _pairs(risk, scores, one):
+    """Return the sum over pairs, each looked at."""
+    total = 0
+    weights, levels, members = _wholes(risk.weight), risk.level.tolist(), risk.member.tolist()
+    known = [scores[row] for row in risk.rows.tolist()]
+    for i, (level, member) in enumerate(zip(levels, members)):
+        pulled = 0
+        for j, (other, its) in enumerate(zip(levels, members)):
+            if its == member and other < level:
+                pulled += weights[j] * max(0, one - known[i] + known[j])
+        total += weights[i] * pulled
+    return total

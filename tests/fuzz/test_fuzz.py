@@ -1,0 +1,116 @@
+"""The fuzzer finds what it looks for, and nothing else."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from exact import optimum
+from fuzz import certificates, checks
+from fuzz.cases import KINDS, Case, random_case
+from fuzz.objective import ExactProblem
+from fuzz.polish import polished
+
+import widemargin
+from widemargin.problem import Intercept
+from widemargin.risk import CrammerSinger, Hinge, PairwiseHinge, SquaredHinge
+
+
+def test_nothing_is_found_in_some_cases():
+    said = []
+    failed = certificates.run(1, cases=50, slack=1e-6, report=said.append)
+    assert failed == 0, "\n".join(said)
+    assert said[-1].startswith("certificates: seed 1, 50 cases (")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_case_is_the_same_again_and_as_code(kind):
+    case = random_case(7, 3, kind)
+    assert case.code() == random_case(7, 3, kind).code() != random_case(7, 4, kind).code()
+    names = {}
+    exec(replace(case, layout="dense").code(), names)
+    assert "path" in names or hasattr(names["model"], "certificate_")
+    np.testing.assert_array_equal(names["X"], case.X)
+    assert names["X"].dtype == case.X.dtype
+    np.testing.assert_array_equal(names["y"], case.y)
+
+
+SHIFTED = Case(
+    "LinearSVC",
+    np.array([[1e16, 1.0], [1e16, 2.0], [1e16, 3.0], [1e16, 4.0]]),
+    np.array([0, 1, 0, 1]),
+    {"tol": 1e-3, "solver": "ocas"},
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"primal": 1.0 - 2.0**-53}, "below the model's exact objective"),
+        ({"primal": 2.0}, "too loose"),
+        ({"dual": 1.0 + 2.0**-52}, "above an objective"),
+        ({"dual": np.nan}, "not finite"),
+    ],
+)
+def test_false_claims_are_found(change, named):
+    """Even by the last digit: at w = 0 the objective is 4 exactly."""
+    risk = Hinge(np.where(SHIFTED.y > 0, 1, -1), np.ones(4))
+    problem = checks.Problem(checks.as_rows(SHIFTED.X), risk, Intercept.NONE)
+    factors = {"primal": 1.0, "dual": 0.0} | change
+    claim = widemargin.Certificate(4.0 * factors["primal"], 4.0 * factors["dual"])
+    found = checks.check_part(problem, (np.zeros(2), 0.0), claim, SHIFTED)
+    assert any(named in each for each in found), found
+    honest = checks.check_part(
+        problem, (np.zeros(2), 0.0), widemargin.Certificate(4.0, 0.0), SHIFTED
+    )
+    assert honest == []
+
+
+@pytest.mark.parametrize("intercept", Intercept)
+def test_exact_objectives(intercept):
+    """As the formulas say, in fractions."""
+    rng = np.random.default_rng(0)
+    X, w, cost = rng.standard_normal((5, 2)), rng.standard_normal(2), rng.random(5)
+    b = 0.0 if intercept is Intercept.NONE else 0.3
+    y = np.array([1, -1, 1, 1, -1])
+    F = np.vectorize(Fraction, otypes=[object])
+    scores = F(X) @ F(w) + Fraction(b)
+    penalty = sum(F(w) ** 2) / 2
+    if intercept is Intercept.PENALIZED:
+        penalty += Fraction(b) ** 2 / 2
+    slack = [max(Fraction(0), 1 - int(sign) * s) for sign, s in zip(y, scores)]
+    for risk, power in ((Hinge, 1), (SquaredHinge, 2)):
+        exact = ExactProblem(X, risk(y, cost), intercept).objective(w, b)
+        assert exact == penalty + sum(c * z**power for c, z in zip(F(cost), slack))
+    # Two classes together, with opposite scores: the hinge of twice the scores.
+    W = np.stack([-w, w], axis=1)
+    together = CrammerSinger((y > 0).astype(int), cost, 2)
+    exact = ExactProblem(X, together, intercept).objective(W, np.array([-b, b]))
+    doubled = [max(Fraction(0), 1 - 2 * int(sign) * s) for sign, s in zip(y, scores)]
+    assert exact == 2 * penalty + sum(c * z for c, z in zip(F(cost), doubled))
+    pairs = PairwiseHinge(y, cost)
+    exact = ExactProblem(X, pairs, Intercept.NONE).objective(w)
+    lost = sum(
+        Fraction(cost[i]) * Fraction(cost[j]) * max(Fraction(0), 1 - scores[i] + scores[j])
+        for i in range(5)
+        for j in range(5)
+        if y[i] > y[j]
+    )
+    assert exact == sum(F(w) ** 2) / 2 + lost
+
+
+@pytest.mark.parametrize("intercept", Intercept)
+@pytest.mark.parametrize("kind", [Hinge, SquaredHinge])
+def test_the_exact_optimum(kind, intercept):
+    """It is below what a solver finds, by rounding only, and near Clarabel's."""
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((20, 3)), np.where(np.arange(20) % 3 > 0, 1, -1)
+    risk = kind(y, rng.random(20))
+    problem = checks.Problem(checks.as_rows(X), risk, intercept)
+    case = replace(SHIFTED, X=X, y=y)
+    state = checks.solve_well_scaled(problem, case, "newton")
+    found = ExactProblem(X, risk, intercept).objective(state.coef, state.offset)
+    least = polished(X, problem, state)
+    assert found * (1 - Fraction(1, 10**12)) < least <= found
+    other = optimum(X, y, risk.cost, squared=risk.squared, intercept=intercept)
+    assert float(least) == pytest.approx(other, rel=1e-8)
