@@ -25,7 +25,7 @@ import numpy as np
 from widemargin.arrays import beside
 from widemargin.data.memory import RowsInMemory
 from widemargin.data.products import products
-from widemargin.data.rows import home, longest_row
+from widemargin.data.rows import combine_error, home, longest_row, plain
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Bound, MarginRisk, RowRisk
 from widemargin.rounding import SUM, gamma, squares
@@ -129,7 +129,7 @@ def upper_bound(problem: Problem, coef, offset, scores=None) -> Bound:
     `scores` = X coef saves a pass where it is known.
     """
     if scores is None:
-        scores = problem.rows.scores(coef)
+        scores = plain(problem.rows).scores(coef)
     penalty = 0.5 * squares(coef)
     if problem.intercept is Intercept.PENALIZED:
         penalty += 0.5 * squares(offset)
@@ -197,7 +197,7 @@ def lower_bound(problem: Problem, dual) -> tuple[Bound, np.ndarray]:
     dual : ndarray of shape (n,) or (n, k), or Tangents
         As a State's.
     """
-    risk, rows = problem.risk, problem.rows
+    risk, rows = problem.risk, plain(problem.rows)
     if isinstance(risk, RowRisk):
         A = risk.feasible(risk.signed(dual), balanced=problem.intercept is Intercept.FREE)
         combined = rows.combine(A)
@@ -293,6 +293,7 @@ def _sizes(rows, A):
         "size": float(size.sum()),
         "pull": float((size * length).sum()),
         "longest": float(np.where(size > 0.0, length, 0.0).max()),
+        "more": combine_error(rows, float(size.sum())),
         "n_used": n_used,
     }
 
@@ -308,6 +309,7 @@ class Sums(NamedTuple):
     longest: float  # the largest |x_i|, A_i not zero
     n_used: int  # how many of these
     height_error: float  # of its terms
+    more: float = 0.0  # of X^T A, in length, where it is no sum in float64
     slope_error: float = 0.0  # of A itself
     totals_error: float = SUM  # of a sum of |A_i|
     terms: np.ndarray | None = None  # |X|^T |A|, where it is known
@@ -324,6 +326,7 @@ class Sums(NamedTuple):
             max(self.longest, other.longest),
             self.n_used + other.n_used + 1,
             max(self.height_error, other.height_error) + SUM,
+            self.more + other.more,
             max(self.slope_error, other.slope_error),
             self.totals_error + other.totals_error,
         )
@@ -334,7 +337,7 @@ class Sums(NamedTuple):
         square = squares(self.combined)
         length = (1.0 + SUM) * math.sqrt(square)
         if self.terms is None:
-            error = unsure * self.pull
+            error = unsure * self.pull + self.more
             rounding = (length + 0.5 * error) * error
         else:
             error = unsure * (1.0 + SUM) * math.sqrt(squares(self.terms))

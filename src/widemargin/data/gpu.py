@@ -4,6 +4,8 @@ Products are deterministic: sums are taken in a fixed order, from a transposed c
 where there is room for one, and else in integers, which add up to the same in any order.
 """
 
+import copy
+import math
 from functools import cached_property
 
 import cupy
@@ -163,6 +165,10 @@ class GpuDenseRows(ResidentRows):
         return _is_finite(self.array)
 
     def squared_norms(self):
+        return self._squared_norms
+
+    @cached_property
+    def _squared_norms(self):
         norms = cupy.empty(self.n_rows)
         step = max(32, _MOMENTS_PIECE // (8 * max(1, self.n_features)))
         for begin in range(0, self.n_rows, step):
@@ -284,7 +290,26 @@ class GpuCsrRows(ResidentRows):
         """Return whether all numbers are."""
         return _is_finite(self.values)
 
+    @cached_property
+    def plain(self):
+        """The same rows without tiles, whose sums are of integers."""
+        rows = copy.copy(self)
+        rows._row_tiles = rows._column_tiles = None
+        return rows
+
+    def combine_error(self, size):
+        return 0.0 if self._columns is not None else fixed_point_error(self, size)
+
+    @cached_property
+    def longest_row(self):
+        """How many entries a row has at most."""
+        return int((self.starts[1:] - self.starts[:-1]).max()) if self.n_rows else 0
+
     def squared_norms(self):
+        return self._squared_norms
+
+    @cached_property
+    def _squared_norms(self):
         return self._lines.product(cupy.ones((self.n_features, 1)), squares=True)[:, 0]
 
     def take(self, index):
@@ -310,6 +335,15 @@ def fixed_point(add, largest, G, rows, squares):
     scale = 2.0 ** (_SUM_BITS - np.frexp(bound)[1])
     add(G, squares, scale, out)
     return out.view(np.int64) / scale
+
+
+def fixed_point_error(rows, size):
+    """Return how far `fixed_point` may be off, in length, where sum |G_i| is `size`.
+
+    Each product is rounded to a whole number.
+    """
+    unit = 2.0 ** (1 - _SUM_BITS) * rows._largest * size
+    return rows.n_rows * math.sqrt(rows.n_features) * unit
 
 
 class _Lines:

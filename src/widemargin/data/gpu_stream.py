@@ -4,6 +4,7 @@ While one block is worked on, the next one is copied. The rows are pinned where 
 the GPU can read them by itself; where that is not allowed (files mapped for reading), copies wait.
 """
 
+import copy
 from functools import cached_property
 from typing import NamedTuple
 
@@ -11,7 +12,8 @@ import cupy
 import numpy as np
 import scipy.sparse
 
-from widemargin.data.gpu import GpuCsrRows, GpuDenseRows, GpuRows, fixed_point
+from widemargin.data.gpu import GpuCsrRows, GpuDenseRows, GpuRows, fixed_point, fixed_point_error
+from widemargin.data.rows import plain
 
 # Blocks on the device at a time: one is worked on, one is copied.
 _BUFFERS = 2
@@ -33,6 +35,8 @@ class StreamedRows(GpuRows):
         What blocks may take on the device, all together.
     """
 
+    _plainly = False
+
     def __init__(self, X, device_bytes: int):
         self.host = X
         self.n_rows, self.n_features = X.shape
@@ -48,13 +52,32 @@ class StreamedRows(GpuRows):
 
         return to_gpu(self.host[cupy.asnumpy(index)])
 
+    @cached_property
+    def longest_row(self):
+        """How many entries a row has at most."""
+        return int(np.diff(self.host.indptr).max(initial=0)) if self.sparse else self.n_features
+
+    def combine_error(self, size):
+        return fixed_point_error(self, size) if self.sparse else 0.0
+
+    @cached_property
+    def plain(self):
+        """The same rows, whose blocks have no tiles."""
+        rows = copy.copy(self)
+        rows._plainly = True
+        return rows
+
     def squared_norms(self):
+        return self._squared_norms
+
+    @cached_property
+    def _squared_norms(self):
         return cupy.concatenate([rows.squared_norms() for _, rows in self._on_device()])
 
     def _scores(self, V):
         out = cupy.empty((self.n_rows, V.shape[1]))
         for block, rows in self._on_device():
-            out[block.begin : block.end] = rows._scores(V)
+            out[block.begin : block.end] = (plain(rows) if self._plainly else rows)._scores(V)
         return out
 
     def _combine(self, G, squares):

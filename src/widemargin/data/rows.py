@@ -76,3 +76,16 @@ def coef_home(rows):
 def longest_row(rows) -> int:
     """Return how many entries a row has at most."""
     return getattr(rows, "longest_row", rows.n_features)
+
+
+def plain(rows):
+    """Return the same rows, with products that are sums in float64 and nothing faster."""
+    return getattr(rows, "plain", rows)
+
+
+def combine_error(rows, size) -> float:
+    """Return how far `combine(G)` of plain rows may be off, in length, besides rounding.
+
+    `size` is sum_i |G_i|.
+    """
+    return rows.combine_error(size) if hasattr(rows, "combine_error") else 0.0

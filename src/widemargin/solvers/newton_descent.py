@@ -14,7 +14,7 @@ import numpy as np
 
 from widemargin.arrays import beside
 from widemargin.certificate import Certificate, certificate_of, proved_by, upper_bound
-from widemargin.data.rows import home
+from widemargin.data.rows import home, plain
 from widemargin.problem import Intercept, State
 from widemargin.solvers import newton_deputies
 from widemargin.solvers.lockstep import Asking, Product
@@ -476,10 +476,10 @@ class Descent(NewtonSteps):
         problem, best = self.problem, self.best
         scores = np.zeros(self.rows.n_rows, like=home(self.rows))
         if best.coef.any():
-            scores = yield Product(self.rows, "scores", best.coef)
+            scores = yield Product(plain(self.rows), "scores", best.coef)
         balanced = self.intercept is Intercept.FREE
         A = problem.risk.feasible(problem.risk.signed(best.dual), balanced=balanced)
-        combined = yield Product(self.rows, "combine", A)
+        combined = yield Product(plain(self.rows), "combine", A)
         primal = upper_bound(problem, best.coef, best.offset, scores)
         return certificate_of(primal, proved_by(problem, A, combined))
 
