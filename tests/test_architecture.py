@@ -21,7 +21,7 @@ ALLOWED = {
     "tensors": {"strict"},
     "data": {"arrays", "kernels", "labels", "threads", "atomic", "strict"},
     "passes": {"arrays", "kernels", "rounding", "threads"},
-    "risk": {"arrays", "passes", "threads"},
+    "risk": {"arrays", "passes", "rounding", "threads"},
     "problem": {"data", "risk"},
     "certificate": {"arrays", "data", "risk", "problem", "rounding", "words"},
     "monitor": {"certificate", "kernels"},
@@ -62,6 +62,7 @@ ALLOWED = {
     },
     "model_io": {"arrays", "estimators", "solvers", "certificate", "atomic", "tensors"},
     "dask": {
+        "rounding",
         "estimators",
         "solvers",
         "data",

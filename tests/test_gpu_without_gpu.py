@@ -33,7 +33,8 @@ def assert_same(model, twin, X, y):
     for one, other in ((model, twin), (twin, model)):
         assert one.certificate_.dual <= other.certificate_.primal * (1.0 + 1e-12)
     again = certify(model, X, y)
-    np.testing.assert_allclose(again.primal, model.certificate_.primal, rtol=1e-12)
+    # Each allows for the rounding of its own products.
+    np.testing.assert_allclose(again.primal, model.certificate_.primal, rtol=1e-9)
     np.testing.assert_allclose(again.dual, model.certificate_.dual, rtol=1e-9)
     assert isinstance(model.coef_, np.ndarray)
 

@@ -169,8 +169,8 @@ def test_scores_in_twice_the_precision(matrix, sparse):
     X, rng = matrix
     rows = as_rows(sp.csr_matrix(X) if sparse else X)
     coef = rng.standard_normal(X.shape[1]) * 10.0 ** rng.integers(-5, 5, X.shape[1])
-    high, low = rows.precise_scores(np.arange(len(X)), coef, 0.3)
-    sizes = np.abs(X).astype(np.float64) @ np.abs(coef) + 0.3
+    high, low, sizes = rows.precise_scores(np.arange(len(X)), coef, 0.3)
+    np.testing.assert_allclose(sizes, np.abs(X).astype(np.float64) @ np.abs(coef) + 0.3)
     for found, rest, true, size in zip(high, low, exact_scores(X, coef, 0.3), sizes):
         assert abs(Fraction(found) + Fraction(rest) - true) <= Fraction(1e-30) * Fraction(size)
     np.testing.assert_allclose(

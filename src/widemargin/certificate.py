@@ -32,7 +32,7 @@ from widemargin.rounding import SUM, gamma, squares
 from widemargin.words import percent_at_most, times_at_most
 
 # A gap that is a smaller part of its values than this may as well be none: both were rounded.
-_ROUNDING = 1e-12
+_ROUNDING = 1e-11
 # Rows that are summed over together, where there may be too many for memory.
 _ROWS_AT_ONCE = 1 << 18
 # The roundings that a score goes through beside its sum: an offset is added, it is multiplied,
@@ -157,15 +157,15 @@ def _closer_bound(problem, penalty, coef, offset, scores, errors):
     """As `_with_losses`, by scores in twice the precision, of rows that may have a loss."""
     rows = problem.rows
     index = np.flatnonzero(problem.risk.may_have_loss(scores, errors))
-    scores, low = scores.copy(), np.zeros_like(scores)
+    scores, low, largest = scores.copy(), np.zeros_like(scores), np.zeros(index.size)
     offsets = np.atleast_1d(offset)
     for j, w in enumerate(coef.reshape(rows.n_features, -1).T):
         column = (index, j) if scores.ndim == 2 else index
-        scores[column], low[column] = rows.precise_scores(index, w, offsets[j])
+        scores[column], low[column], sizes = rows.precise_scores(index, w, offsets[j])
+        largest = np.maximum(largest, sizes)
     errors = errors.copy()
     # Rounding of rounding; and what a product may lose that is too small for float64.
-    errors[index] *= 2.0 * gamma(longest_row(rows) + _MORE)
-    errors[index] += _TINY
+    errors[index] = 2.0 * gamma(longest_row(rows) + _MORE) ** 2 * largest + _TINY
     return _with_losses(problem, penalty, scores, errors, low)
 
 

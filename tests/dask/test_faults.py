@@ -17,9 +17,9 @@ from processes import PATIENCE
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, make_scorer
 
-from widemargin import monitor
-from widemargin.dask import ClusterError, LinearSVC, LinearSVCCV, training
+from widemargin.dask import ClusterError, LinearSVC, LinearSVCCV
 from widemargin.data import partitions
+from widemargin.kernels import jit
 
 SETTINGS = {"C": 0.1, "loss": "hinge", "solver": "cpa", "fit_intercept": False}
 
@@ -296,8 +296,7 @@ class Clock:
 def test_all_workers_leave_until_the_time_is_over(tmp_path, monkeypatch):
     X, y = rows(n=600)
     file, clock = tmp_path / "slow", Clock()
-    for module in (partitions, training, monitor):
-        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(jit, "time", clock)
     parts = slow_parts(X, 0.02, file)
     with small_cluster(2) as (cluster, client):
         model = LinearSVC(client=client, max_time=3000, **SETTINGS | {"tol": 1e-12})

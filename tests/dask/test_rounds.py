@@ -6,12 +6,13 @@ from types import SimpleNamespace
 import pytest
 
 from widemargin.dask.rounds import Rounds
+from widemargin.dask.tasks import Spot
 
 
 def test_an_interrupt_between_two_answers_ends_all():
     """Also those who have asked, and were not answered yet."""
     rounds = Rounds(None)
-    question = SimpleNamespace(recipe=SimpleNamespace(slot=""))
+    question = Spot(recipe=SimpleNamespace(slot=""), point=None)
     answered = threading.Event()
 
     def answers(asked):

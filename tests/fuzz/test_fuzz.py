@@ -18,7 +18,7 @@ from widemargin.risk import CrammerSinger, Hinge, PairwiseHinge, SquaredHinge
 
 def test_nothing_is_found_in_some_cases():
     said = []
-    failed = certificates.run(1, cases=50, slack=1e-6, report=said.append)
+    failed = certificates.run(1, cases=50, slack=0.0, report=said.append)
     assert failed == 0, "\n".join(said)
     assert said[-1].startswith("certificates: seed 1, 50 cases (")
 

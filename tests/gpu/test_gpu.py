@@ -157,7 +157,8 @@ def test_training_with_tiles(everything_in_tiles, solver, penalized):
         assert one.status_ == "converged"
         assert one.certificate_.dual <= other.certificate_.primal * (1.0 + 1e-12)
     certificate = certify(model, X, y)
-    np.testing.assert_allclose(certificate.primal, model.certificate_.primal, rtol=1e-11)
+    # Each allows for the rounding of its own products.
+    np.testing.assert_allclose(certificate.primal, model.certificate_.primal, rtol=1e-9)
 
 
 def test_other_sums(matrix):

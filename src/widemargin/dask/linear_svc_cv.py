@@ -1,6 +1,5 @@
 """Linear support vector classification on a Dask cluster that chooses its own C."""
 
-import time
 from contextlib import ExitStack
 from numbers import Integral
 
@@ -31,7 +30,7 @@ from widemargin.estimators.linear_svc_cv import LinearSVCCV as LocalLinearSVCCV
 from widemargin.estimators.linear_svc_cv import check_scorer, forget_other_classes
 from widemargin.estimators.path import warn_of_limits
 from widemargin.estimators.validation import check_costs, check_level
-from widemargin.monitor import FELL_SHORT, Interruption
+from widemargin.monitor import FELL_SHORT, Interruption, clock
 from widemargin.problem import State
 from widemargin.progress import ProgressBar
 
@@ -280,8 +279,8 @@ class _Search:
         """Solve problems in their share of the time that is left."""
         seconds = None
         if self.estimator.max_time is not None:
-            end = self.training.started + self.estimator.max_time
-            seconds = max(0.0, end - time.perf_counter()) / self.costs_left
+            end = self.training.clock_started + self.estimator.max_time
+            seconds = max(0.0, end - clock()) / self.costs_left
         self.costs_left -= 1
         self.training.solve(jobs, seconds)
         self.n_solved += len(jobs)

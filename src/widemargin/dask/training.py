@@ -29,7 +29,7 @@ from widemargin.estimators.validation import (
     check_some_weights,
     count_rows,
 )
-from widemargin.monitor import Interruption, Monitor
+from widemargin.monitor import Interruption, Monitor, clock
 from widemargin.problem import Intercept, State
 from widemargin.progress import ProgressLine
 from widemargin.solvers.bundle import Bundle
@@ -157,13 +157,13 @@ class Training:
     def __init__(self, problems: "Problems", model, interruption: Interruption):
         self.problems, self.model, self.interruption = problems, model, interruption
         self.rounds = Rounds(problems.parts)
-        self.started = time.perf_counter()
+        self.started, self.clock_started = time.perf_counter(), clock()
         problems.parts.is_interrupted = lambda: interruption.requested
         problems.parts.deadline = self._deadline()
 
     def _deadline(self):
         """Return when there is no time left to wait for workers; None: never."""
-        return None if self.model.max_time is None else self.started + self.model.max_time
+        return None if self.model.max_time is None else self.clock_started + self.model.max_time
 
     def room(self, job: Job) -> int:
         """Return how many problems such as `job` may share rounds."""
@@ -177,14 +177,14 @@ class Training:
         ----------
         on_record : callable(Record) or None
         """
-        deadline = None if max_time is None else time.perf_counter() + max_time
+        deadline = None if max_time is None else clock() + max_time
         size = self.room(jobs[0])
         size = math.ceil(len(jobs) / math.ceil(len(jobs) / size))  # groups of about one size
         for begin in range(0, len(jobs), size):
             seconds = None
             if deadline is not None:
                 groups_left = math.ceil((len(jobs) - begin) / size)
-                seconds = max(0.0, deadline - time.perf_counter()) / groups_left
+                seconds = max(0.0, deadline - clock()) / groups_left
             self._solve(jobs, range(begin, min(begin + size, len(jobs))), seconds, on_record)
 
     def _solve(self, jobs, places, seconds, on_record):

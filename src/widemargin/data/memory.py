@@ -148,13 +148,17 @@ class RowsInMemory:
         return spreads
 
     def precise_scores(self, index, w, offset):
-        """Return x_i.w + offset of some rows in twice the precision: high and low parts, (m,)."""
-        high, low = np.empty(index.size), np.empty(index.size)
+        """Return x_i.w + offset of some rows in twice the precision: high and low parts, (m,).
+
+        And the sums of their terms' sizes.
+        """
+        high, low, sizes = np.empty((3, index.size))
         w, offset = np.ascontiguousarray(w), float(offset)
         for begin in range(0, index.size, self.rows_per_call):
             part = slice(begin, begin + self.rows_per_call)
-            precise.scores(self.arrays, index[part], w, offset, high[part], low[part])
-        return high, low
+            found = high[part], low[part], sizes[part]
+            precise.scores(self.arrays, index[part], w, offset, *found)
+        return high, low, sizes
 
     def combine_sizes(self, g):
         """Return sum_i |g_i| |x_i|, feature by feature, in float64, (d,)."""

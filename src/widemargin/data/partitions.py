@@ -12,6 +12,8 @@ import numpy as np
 from dask import delayed
 from sklearn.utils import _safe_indexing
 
+from widemargin.kernels.jit import clock
+
 # Shares that one task of a tree adds up.
 _FAN = 8
 # How long to wait between looks at whether the scheduler is still there, in seconds.
@@ -56,14 +58,14 @@ class Partitions:
     Attributes
     ----------
     deadline : float or None
-        The reading of `time.perf_counter` at which that ends.
+        The reading of `kernels.jit.clock` at which that ends.
     is_interrupted : callable() -> bool
         Asked while there is no worker: whether to wait no longer.
     """
 
     def __init__(self, client, parts, anywhere: bool = False, max_time: float | None = None):
         self.client, self.names, self.parts = client, list(parts), list(parts.values())
-        self.deadline = None if max_time is None else time.perf_counter() + max_time
+        self.deadline = None if max_time is None else clock() + max_time
         self.is_interrupted: Callable[[], bool] = lambda: False
         self.futures = self._in_turn() if anywhere else client.compute(self.parts)
         self.find()
@@ -183,7 +185,7 @@ class Partitions:
                 if self._has_workers():
                     without_since = None
                 else:
-                    without_since = without_since or time.perf_counter()
+                    without_since = without_since or clock()
                     self._check_patience(without_since)
             except CancelledError:
                 self._check()
@@ -197,7 +199,7 @@ class Partitions:
 
     def _check_patience(self, without_since):
         """Raise NoWorkers if there have been none for too long."""
-        now = time.perf_counter()
+        now = clock()
         if self.is_interrupted():
             raise NoWorkers("interrupted, and the cluster has no workers")
         if self.deadline is not None:

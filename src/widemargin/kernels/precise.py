@@ -29,21 +29,24 @@ def _add_product(high, low, x, w):
 
 
 @kernel(fastmath=frozenset())
-def scores(rows, index, w, offset, high, low):
-    """high[j] + low[j] = x_i . w + offset, i = index[j]."""
+def scores(rows, index, w, offset, high, low, sizes):
+    """high[j] + low[j] = x_i . w + offset, i = index[j]; sizes[j] is the sum of its |terms|."""
     for j in range(index.shape[0]):
         i = index[j]
-        total, lost = offset, 0.0
+        total, lost, size = offset, 0.0, abs(offset)
         if len(rows) == 1:
             x = rows[0][i]
             for k in range(x.shape[0]):
                 total, lost = _add_product(total, lost, float(x[k]), w[k])
+                size += abs(x[k] * w[k])
         else:
             values, indices, indptr = rows
             for k in range(indptr[i], indptr[i + 1]):
                 total, lost = _add_product(total, lost, float(values[k]), w[indices[k]])
+                size += abs(values[k] * w[indices[k]])
         high[j] = total + lost
         low[j] = lost - (high[j] - total)
+        sizes[j] = size
 
 
 @kernel

@@ -35,6 +35,7 @@ changes from run to run, and equal models should be equal files.
 """
 
 import json
+import math
 import os
 from numbers import Real
 from typing import Any
@@ -424,7 +425,16 @@ def _read_certificate(fields: dict) -> Certificate:
     parts = read_field(fields, "parts", list)
     if not all(isinstance(part, dict) for part in parts):
         raise Malformed("the header's 'parts' is missing or malformed")
-    return Certificate(*_bounds(fields), tuple(Certificate(*_bounds(part)) for part in parts))
+    certificates = tuple(Certificate(*_bounds(part), (), _rounding(part)) for part in parts)
+    return Certificate(*_bounds(fields), certificates, _rounding(fields))
+
+
+def _rounding(fields: dict) -> float:
+    """Return how much of a gap is allowed for rounding; models of older versions do not say."""
+    rounding = float(read_field({"rounding": 0.0} | fields, "rounding", (int, float)))
+    if not 0.0 <= rounding < math.inf:
+        raise Malformed(f"the header's 'rounding' is {rounding}")
+    return rounding
 
 
 def _bounds(fields: dict) -> tuple[float, float]:

@@ -132,6 +132,10 @@ class RowRisk(Risk):
         Among them, if `balanced`, that of a free intercept: sum_i A_i = 0.
         """
 
+    @abstractmethod
+    def largest_lack(self, S, error) -> float:
+        """Return what a row lacks to having no loss at scores within `error` of S, at most."""
+
     def useful_offset(self, S, offset):
         """Return an offset that is no farther out than one can be of use.
 

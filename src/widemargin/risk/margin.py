@@ -101,6 +101,10 @@ class MarginRisk(RowRisk):
     def may_have_loss(self, S, error):
         return (1.0 - self.y * S + error > 0.0) & (self.cost > 0.0)
 
+    def largest_lack(self, S, error):
+        lacks = (1.0 - self.y * S + error)[self.cost > 0.0]
+        return float(lacks.max()) if lacks.size else 0.0
+
     def dual_sum(self, alpha):
         """Return the dual at alpha_i that are known to be feasible."""
         return float(self._dual_terms(alpha).sum())

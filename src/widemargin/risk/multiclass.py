@@ -53,24 +53,34 @@ class CrammerSinger(RowRisk):
         return CrammerSinger(self.y[begin:end], self.cost[begin:end], *self.outputs)
 
     def value(self, S):
-        return float((self.cost * self._slack(S)).sum())
+        return float((self.cost * np.maximum(0.0, self._slack(S))).sum())
 
     def bound(self, S, error, low=None):
         """Two scores make a loss, so that twice the error of one may be missing."""
         if low is not None:
             error = error + np.abs(low).max(axis=1)
-        slack = np.maximum(0.0, self._slack(S, least=-np.inf) + 2.0 * error)
+        slack = np.maximum(0.0, self._slack(S) + 2.0 * error)
         rounding = 2.0 * float((self.cost * error)[slack > 0.0].sum())
         return Bound(float((self.cost * slack).sum()), rounding)
 
     def may_have_loss(self, S, error):
-        return (self._slack(S, least=-np.inf) + 2.0 * error > 0.0) & (self.cost > 0.0)
+        return (self._slack(S) + 2.0 * error > 0.0) & (self.cost > 0.0)
 
-    def _slack(self, S, least=0.0):
+    def largest_lack(self, S, error):
+        lacks = (self._slack(S) + 2.0 * error)[self.cost > 0.0]
+        return float(lacks.max()) if lacks.size else 0.0
+
+    def _slack(self, S):
+        """Return 1 + s_j - s_y for the best wrong class j of each row, (n,), to the last digit."""
         own = S[self._own]
         others = S.copy()
         others[self._own] = -np.inf
-        return np.maximum(least, 1.0 + others.max(axis=1) - own)
+        best = others.max(axis=1)
+        ahead = best - own
+        # What the difference was rounded by (Knuth): 1 may be all that is left beside it.
+        back = ahead - best
+        rest = (best - (ahead - back)) - (own + back)
+        return (1.0 + ahead) + rest
 
     def useful_offset(self, S, offset):
         """Return the offset with narrower gaps between its classes, where they are too wide.

@@ -23,6 +23,7 @@ from widemargin import passes, threads
 from widemargin.arrays import beside
 from widemargin.passes.sweeps import BLUR, weigh_pairs
 from widemargin.risk.base import Bound, Cut, LineSums, Risk
+from widemargin.rounding import SUM
 
 
 class PairwiseHinge(Risk):
@@ -80,16 +81,28 @@ class PairwiseHinge(Risk):
         return self._pairs(S[self.rows])[0]
 
     def bound(self, S, error, low=None):
-        """A pair lacks no more to its margin than it would to a wider one, at these scores."""
+        """The better of two bounds.
+
+        A pair lacks no more to its margin than it would to a wider one, at these scores. And what
+        the error of one row adds is at most that, times the weight of all that it may be paired
+        with: much less, where few rows have large errors.
+        """
         if self.rows.size == 0:
             return Bound(0.0, 0.0)
         if low is not None:
             error = error + np.abs(low)
         S = S[self.rows]
-        wider = 2.0 * float((error[self.rows] + BLUR * np.abs(S)).max())
+        error = error[self.rows] + BLUR * np.abs(S)
+        wider = 2.0 * float(error.max())
         margin = 1.0 + wider
         value, constant, _, blur = self._pairs(S / margin)
-        return Bound(margin * (value + blur), wider * (value + constant) + margin * blur)
+        bound = Bound(margin * (value + blur), wider * (value + constant) + margin * blur)
+        if bound.rounding <= SUM * bound.value:
+            return bound
+        value, _, _, blur = self._pairs(S)
+        whole = np.bincount(self.member, self.weight)[self.member]
+        blur += (1.0 + SUM) * float((self.weight * whole * error).sum())
+        return min(bound, Bound(value + blur, blur))
 
     def cut(self, S):
         value, constant, slope, _ = self._pairs(S[self.rows])

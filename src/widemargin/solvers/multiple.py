@@ -12,13 +12,15 @@ the rows.
 
 import numpy as np
 
-from widemargin.certificate import parts_of, upper_bound
+from widemargin.certificate import parts_of, score_errors, upper_bound
 from widemargin.problem import Intercept
 from widemargin.risk import LineSums, MarginRisk
 from widemargin.solvers.line_search import Penalty, bracketed
 
 # What the search may well leave over, as a share of the gap allowed.
 _LEFT_OVER = 0.02
+# What rows may lack to their margins by rounding, and the least that can be made up for.
+_ALL_ROUNDING, _LAST_DIGITS = 1e-6, 2.0**-50
 # How far t is from 1, to begin with.
 _FIRST_STEP = 0.01
 
@@ -35,9 +37,30 @@ def improved(problem, coef, offset, scores, primal, dual, tol):
     factor, moved = best_multiple(problem, coef, offset, scores, _LEFT_OVER * allowed)
     if not np.isfinite(factor):
         return coef, offset, primal
+    best = _better(problem, factor, coef, moved, scores, (coef, offset, primal))
+    if best[2].value - dual.value <= allowed:
+        return best
+    return lifted(problem, coef, offset, scores, best)
+
+
+def lifted(problem, coef, offset, scores, best):
+    """Return a multiple that has no loss, where those of the point are all rounding; else `best`.
+
+    Rows that are on the margin lack a last digit of it, which counts where costs are very large.
+    `best` is a point with its primal bound.
+    """
+    lack = problem.risk.largest_lack(scores + offset, score_errors(problem.rows, coef, offset))
+    if not lack <= _ALL_ROUNDING:
+        return best
+    factor = 1.0 + 2.0 * max(lack, _LAST_DIGITS)
+    return _better(problem, factor, coef, factor * offset, scores, best)
+
+
+def _better(problem, factor, coef, offset, scores, best):
+    """Return factor times coef, with this offset, and its bound, if that is better than `best`."""
     scaled = factor * coef
-    better = upper_bound(problem, scaled, moved, factor * scores)
-    return (scaled, moved, better) if better.value < primal.value else (coef, offset, primal)
+    bound = upper_bound(problem, scaled, offset, factor * scores)
+    return (scaled, offset, bound) if bound.value < best[2].value else best
 
 
 def best_multiple(problem, coef, offset, scores, allowed):

@@ -18,6 +18,7 @@ from widemargin.data.rows import home, plain
 from widemargin.problem import Intercept, State
 from widemargin.solvers import newton_deputies
 from widemargin.solvers.lockstep import Asking, Product
+from widemargin.solvers.multiple import lifted
 from widemargin.solvers.newton_direction import CHOLESKY_FEATURES, Ground, Settled, Slope
 from widemargin.solvers.newton_steps import SHARE_OF_GAP, SHORT_STEP, NewtonSteps, visit
 
@@ -481,7 +482,11 @@ class Descent(NewtonSteps):
         A = problem.risk.feasible(problem.risk.signed(best.dual), balanced=balanced)
         combined = yield Product(plain(self.rows), "combine", A)
         primal = upper_bound(problem, best.coef, best.offset, scores)
-        return certificate_of(primal, proved_by(problem, A, combined))
+        dual = proved_by(problem, A, combined)
+        if primal.value - dual.value > self.monitor.tol * primal.value:
+            here = best.coef, best.offset, primal
+            best.coef, best.offset, primal = lifted(problem, best.coef, best.offset, scores, here)
+        return certificate_of(primal, dual)
 
     def _gap(self):
         return Certificate(self.best_primal, self.best_dual).relative_gap
