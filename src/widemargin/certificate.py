@@ -25,7 +25,7 @@ import numpy as np
 from widemargin.arrays import beside
 from widemargin.data.memory import RowsInMemory
 from widemargin.data.products import products
-from widemargin.data.rows import combine_error, home, longest_row, plain
+from widemargin.data.rows import combine_error, home, longest_row, plain, row_lengths
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Bound, MarginRisk, RowRisk
 from widemargin.rounding import SUM, gamma, squares
@@ -38,9 +38,11 @@ _ROWS_AT_ONCE = 1 << 18
 # The roundings that a score goes through beside its sum: an offset is added, it is multiplied,
 # taken from 1, or is that of coefficients that were multiplied.
 _MORE = 16
-# Where rounding may make so much of a value, it is worth a closer look: rows in memory are
-# multiplied in twice the precision.
-_CLOSER_LOOK = 1e-10
+# Where rounding may make so much of what a tolerance allows, it is worth a closer look: rows in
+# memory are multiplied in twice the precision.
+_CLOSER_LOOK = 0.01
+#: the tolerance that a certificate is made for, where nobody says
+FINE_TOL = 1e-8
 # Squares of smaller numbers are lost; this is far above what they add up to.
 _TINY = 1e-150
 
@@ -123,10 +125,11 @@ def _rounded(values, towards):
     return math.nextafter(total, towards) if missing * towards > 0.0 else total
 
 
-def upper_bound(problem: Problem, coef, offset, scores=None) -> Bound:
+def upper_bound(problem: Problem, coef, offset, scores=None, tol=FINE_TOL) -> Bound:
     """Return a bound above P(coef, offset), which is off by rounding alone.
 
-    `scores` = X coef saves a pass where it is known.
+    `scores` = X coef saves a pass where it is known. Where rounding may be more than a small share
+    of `tol`, it is bounded more closely.
     """
     if scores is None:
         scores = plain(problem.rows).scores(coef)
@@ -136,9 +139,15 @@ def upper_bound(problem: Problem, coef, offset, scores=None) -> Bound:
     errors = score_errors(problem.rows, coef, offset)
     scores = scores + beside(offset, scores)
     bound = _with_losses(problem, penalty, scores, errors)
-    if bound.rounding > _CLOSER_LOOK * bound.value and isinstance(problem.rows, RowsInMemory):
+    if _is_blurred(bound, tol, problem.rows):
         return _closer_bound(problem, penalty, coef, offset, scores, errors)
     return bound
+
+
+def _is_blurred(bound, tol, rows):
+    """Return whether a bound is worth a closer look, and the rows can have one."""
+    blurred = bound.rounding > _CLOSER_LOOK * tol * bound.value
+    return blurred and isinstance(rows, RowsInMemory)
 
 
 def _with_losses(problem, penalty, scores, errors, low=None):
@@ -171,7 +180,9 @@ def _closer_bound(problem, penalty, coef, offset, scores, errors):
 
 def lengths(rows):
     """Return |x_i|, (n,), rounded up."""
-    return np.sqrt(rows.squared_norms()) * (1.0 + gamma(longest_row(rows) + _MORE)) + _TINY
+    lengths = row_lengths(rows) * (1.0 + gamma(longest_row(rows) + _MORE))
+    lengths += _TINY
+    return lengths
 
 
 def score_errors(rows, coef, offset):
@@ -179,17 +190,17 @@ def score_errors(rows, coef, offset):
 
     The score x_i.w is off by no more than gamma(m) |x_i| |w|, where rows have m entries at most.
     """
-    errors = np.zeros(rows.n_rows, like=home(rows))
-    if not coef.any():
-        return errors
-    longest = np.sqrt(float(np.square(coef).sum(axis=0).max())) * (1.0 + SUM)
-    errors += lengths(rows) * (longest + _TINY)
-    errors += float(np.abs(offset).max())
-    errors *= gamma(longest_row(rows) + _MORE)
+    longest = math.sqrt(float(np.square(coef).sum(axis=0).max()))
+    if longest == 0.0 and not coef.any():
+        return np.zeros(rows.n_rows, like=home(rows))
+    farthest = abs(offset) if isinstance(offset, float) else float(np.abs(offset).max())
+    share = (1.0 + SUM) * gamma(longest_row(rows) + _MORE)
+    errors = row_lengths(rows) * (share * (longest + _TINY))
+    errors += share * (longest + farthest) * _TINY + share * farthest
     return errors
 
 
-def lower_bound(problem: Problem, dual) -> tuple[Bound, np.ndarray]:
+def lower_bound(problem: Problem, dual, tol=FINE_TOL) -> tuple[Bound, np.ndarray]:
     """Return a bound below every P, proved by a feasible point near `dual`, and X^T A there.
 
     Parameters
@@ -201,17 +212,17 @@ def lower_bound(problem: Problem, dual) -> tuple[Bound, np.ndarray]:
     if isinstance(risk, RowRisk):
         A = risk.feasible(risk.signed(dual), balanced=problem.intercept is Intercept.FREE)
         combined = rows.combine(A)
-        return proved_by(problem, A, combined), combined
+        return proved_by(problem, A, combined, tol), combined
     cuts = (risk.cut(rows.scores(coef)) for coef in dual.coefs)
     sums = tangent_sums(rows, convex_weights(dual), cuts)
     return sums.bound(problem.intercept), sums.combined
 
 
-def proved_by(problem, A, combined) -> Bound:
+def proved_by(problem, A, combined, tol=FINE_TOL) -> Bound:
     """Return the bound that feasible dual variables A prove, where X^T A is about `combined`."""
     sums = dual_sums(problem.rows, problem.risk, A, combined)
     bound = sums.bound(problem.intercept)
-    if bound.rounding > _CLOSER_LOOK * bound.value and isinstance(problem.rows, RowsInMemory):
+    if _is_blurred(bound, tol, problem.rows):
         return _closer_sums(problem.rows, A, sums).bound(problem.intercept)
     return bound
 
@@ -292,7 +303,7 @@ def _sizes(rows, A):
     return {
         "size": float(size.sum()),
         "pull": float((size * length).sum()),
-        "longest": float(np.where(size > 0.0, length, 0.0).max()),
+        "longest": float(length.max()),
         "more": combine_error(rows, float(size.sum())),
         "n_used": n_used,
     }
@@ -306,8 +317,8 @@ class Sums(NamedTuple):
     totals: np.ndarray  # sum_i A_i, (k,)
     size: float  # sum_i |A_i|
     pull: float  # sum_i |A_i| |x_i|
-    longest: float  # the largest |x_i|, A_i not zero
-    n_used: int  # how many of these
+    longest: float  # the largest |x_i|
+    n_used: int  # how many A_i are not zero
     height_error: float  # of its terms
     more: float = 0.0  # of X^T A, in length, where it is no sum in float64
     slope_error: float = 0.0  # of A itself
@@ -357,12 +368,12 @@ class Sums(NamedTuple):
         return Bound(self.height - 0.5 * square - rounding, rounding)
 
 
-def certify_state(problem: Problem, state: State) -> Certificate:
+def certify_state(problem: Problem, state: State, tol=FINE_TOL) -> Certificate:
     """Return the certificate of `state`, from nothing but its numbers."""
     if hasattr(problem.rows, "blocks") and isinstance(problem.risk, MarginRisk):
-        return certify_in_one_pass(problem, state).certificate
-    primal = upper_bound(problem, state.coef, state.offset)
-    return certificate_of(primal, lower_bound(problem, state.dual)[0])
+        return certify_in_one_pass(problem, state, tol=tol).certificate
+    primal = upper_bound(problem, state.coef, state.offset, tol=tol)
+    return certificate_of(primal, lower_bound(problem, state.dual, tol)[0])
 
 
 def certificate_of(primal: Bound, dual: Bound) -> Certificate:
@@ -396,7 +407,9 @@ class Checked(NamedTuple):
         return certificate_of(self.primal, self.dual)
 
 
-def certify_in_one_pass(problem: Problem, state: State, best_offset: bool = False) -> Checked:
+def certify_in_one_pass(
+    problem: Problem, state: State, best_offset: bool = False, tol=FINE_TOL
+) -> Checked:
     """Certify a state over rows on disk, at the price of one pass and little memory.
 
     With `best_offset`, a free intercept is first moved to where it is best for `state.coef`.
@@ -413,5 +426,5 @@ def certify_in_one_pass(problem: Problem, state: State, best_offset: bool = Fals
         A = risk.feasible(A, balanced=True)
     scores, combined = products(problem.rows, state.coef, A)
     offset = float(risk.best_offset(scores)) if free and best_offset else float(state.offset)
-    primal = upper_bound(problem, state.coef, offset, scores)
-    return Checked(primal, proved_by(problem, A, combined), offset, scores, A, combined)
+    primal = upper_bound(problem, state.coef, offset, scores, tol)
+    return Checked(primal, proved_by(problem, A, combined, tol), offset, scores, A, combined)

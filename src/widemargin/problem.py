@@ -121,8 +121,10 @@ class State:
         """Return the same with sparse dual variables, where these are smaller, to be kept."""
         if not isinstance(self.dual, np.ndarray) or self.dual.ndim > 1:
             return self
-        small = SparseDual.of(self.dual)
-        return State(self.coef, self.offset, small) if small.nbytes < self.dual.nbytes else self
+        bytes_for_each = self.dual.itemsize + 4  # and its row
+        if bytes_for_each * np.count_nonzero(self.dual) >= self.dual.nbytes:
+            return self
+        return State(self.coef, self.offset, SparseDual.of(self.dual))
 
     def unpacked(self) -> "State":
         """Return the same as solvers take it."""

@@ -170,7 +170,7 @@ def test_limits_stop_with_an_honest_certificate(schedule):
     state, monitor = solve(problem, schedule, tol=1e-12, max_iter=3)
     assert monitor.status == "max_iter"
     assert 3 <= monitor.iteration < 4.5
-    certificate = certify_state(problem, state)
+    certificate = certify_state(problem, state, monitor.tol)
     assert certificate.primal == pytest.approx(monitor.certificate.primal, rel=1e-12)
     assert certificate.dual == pytest.approx(monitor.certificate.dual, rel=1e-12)
 

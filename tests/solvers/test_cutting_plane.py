@@ -314,7 +314,7 @@ def test_limits_stop_with_an_honest_certificate(method, make):
     state, monitor = solve(problem, method, tol=1e-12, max_iter=7)
     assert monitor.status == "max_iter"
     assert monitor.iteration == 7
-    certificate = certify_state(problem, state)
+    certificate = certify_state(problem, state, monitor.tol)
     assert certificate.primal == pytest.approx(monitor.certificate.primal, rel=1e-12)
     assert certificate.dual == pytest.approx(monitor.certificate.dual, rel=1e-12)
 

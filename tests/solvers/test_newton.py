@@ -58,7 +58,7 @@ def solve(problem, tol=1e-3, state=None, **limits):
 
 def assert_certified(problem, state, monitor):
     """The certificate reported is what the state proves by itself."""
-    again = certify_state(problem, state)
+    again = certify_state(problem, state, monitor.tol)
     scale = 1e-9 * max(1e-300, again.primal)
     assert np.isfinite(state.coef).all()
     assert again.primal == pytest.approx(monitor.certificate.primal, rel=1e-12, abs=scale)

@@ -171,6 +171,13 @@ class RowsInMemory:
         return self._squared_norms
 
     @cached_property
+    def lengths(self):
+        """|x_i| in float64, (n,)."""
+        lengths = np.sqrt(self._squared_norms)
+        lengths.flags.writeable = False  # shared by all who ask
+        return lengths
+
+    @cached_property
     def _squared_norms(self):
         norms = np.empty(self.n_rows)
         for begin, end in self.ranges(0, self.n_rows):

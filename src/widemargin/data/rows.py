@@ -8,7 +8,7 @@ from typing import Protocol, TypeGuard, runtime_checkable
 import numpy as np
 import scipy.sparse
 
-from widemargin.data.memory import CsrRows, DenseRows
+from widemargin.data.memory import CsrRows, DenseRows, RowsInMemory
 
 _MATRICES = np.ndarray, scipy.sparse.sparray, scipy.sparse.spmatrix
 
@@ -76,6 +76,11 @@ def coef_home(rows):
 def longest_row(rows) -> int:
     """Return how many entries a row has at most."""
     return getattr(rows, "longest_row", rows.n_features)
+
+
+def row_lengths(rows):
+    """Return |x_i|, (n,), as they are computed; not to be written to."""
+    return rows.lengths if isinstance(rows, RowsInMemory) else np.sqrt(rows.squared_norms())
 
 
 def plain(rows):

@@ -53,7 +53,7 @@ def certify(model, X, y, sample_weight=None, qid=None) -> Certificate:
         raise ValueError(f"qid is for LinearRanker; {type(model).__name__} knows no groups")
     if isinstance(model, OrderingModel):
         problem = model._problem(as_rows(X), y, qid, sample_weight)
-        return certify_state(problem[0], problem.state(model))
+        return certify_state(problem[0], problem.state(model), model.tol)
     if not model.fit_intercept and np.any(model.intercept_ != 0.0):
         raise ValueError(
             "the model has an intercept, and its parameters say that it has none "
@@ -64,7 +64,7 @@ def certify(model, X, y, sample_weight=None, qid=None) -> Certificate:
     problems = make_problems(model, as_rows(X), model.classes_, codes, weights)
     states = problems.states(model.coef_, model.intercept_, model.dual_variables_)
     return Certificate.total(
-        certify_state(problems[j], state.unpacked()) for j, state in enumerate(states)
+        certify_state(problems[j], state.unpacked(), model.tol) for j, state in enumerate(states)
     )
 
 

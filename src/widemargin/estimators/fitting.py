@@ -19,7 +19,7 @@ from widemargin.estimators.callbacks import LEVELS, GapLevels
 from widemargin.estimators.checkpoint import Checkpoint
 from widemargin.estimators.path_step import MadeWhenAsked
 from widemargin.estimators.validation import check_bytes
-from widemargin.monitor import Interruption, Monitor, clock
+from widemargin.monitor import FELL_SHORT, Interruption, Monitor, clock
 from widemargin.problem import State
 from widemargin.progress import ProgressLine
 from widemargin.solvers import auto
@@ -282,6 +282,8 @@ class Account:
 
     def warn(self, estimator, stacklevel: int) -> None:
         """Warn if something ended the training before its tolerance was reached."""
+        if self.status not in FELL_SHORT:
+            return
         worst = max(part.relative_gap for part in self.certificate.parts or [self.certificate])
         gap = f"with a relative duality gap of {at_most(worst)}, above tol={estimator.tol:g}"
         if self.status in ("max_iter", "max_time"):
@@ -295,11 +297,9 @@ class Account:
                 f"training stopped {gap}: float64 cannot prove more on this data. The model may "
                 "be better than what is proved of it. Scale the features, or lower C."
             )
-        elif self.status == "inconsistent":
+        else:
             message = (
                 "training stopped: its lower bound is above its objective, so that neither can be "
                 "trusted. Please report this, with the data if you can."
             )
-        else:
-            return
         warnings.warn(message, ConvergenceWarning, stacklevel=stacklevel)

@@ -19,6 +19,7 @@ from widemargin.estimators.reporting import Reporting
 from widemargin.estimators.validation import (
     check_bytes,
     check_choice,
+    check_finite,
     check_flag,
     check_labels,
     check_matrix,
@@ -215,10 +216,11 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         self._check_parameters()
         previous = self._previous_fit()
         came_on_gpu = is_on_gpu(X)
-        X = check_matrix(self, X, reset=True)
+        X = check_matrix(self, X, reset=True, finite=False)
+        rows = placed(X, self.device)
+        check_finite(self, X, rows)
         y = check_labels(y)
         check_same_length(X, y)
-        rows = placed(X, self.device)
         classes, codes = classes_of(y, home(rows))
         rows = brought_near(rows, self, len(classes) * (1 + CALIBRATION_FOLDS * self.probability))
         weights = check_weights(sample_weight, X)

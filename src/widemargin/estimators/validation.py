@@ -13,6 +13,7 @@ from widemargin import threads
 from widemargin.arrays import beside, on_host
 from widemargin.data import as_rows, is_rows
 from widemargin.data.devices import gpu_array, gpu_rows, is_on_gpu
+from widemargin.data.memory import RowsInMemory
 from widemargin.data.rows import coef_home, home
 
 # Labels that are whole numbers not further apart are counted, not sorted.
@@ -178,12 +179,13 @@ def count_rows(X):
     return X.n_rows if is_rows(X) else X.shape[0]
 
 
-def check_matrix(estimator, X, *, reset, at_least=1):
+def check_matrix(estimator, X, *, reset, at_least=1, finite=True):
     """Return X as a C-ordered array or CSR matrix of floats, in place where it is one.
 
     It must have so many rows. What is Rows already, on disk or elsewhere, is left alone: they
     check themselves.
-    Raises ValueError, naming row and column, where a value is missing or infinite.
+    Raises ValueError, naming row and column, where a value is missing or infinite; if not
+    `finite`, that is left to `check_finite`.
     """
     if is_rows(X):
         return _check_rows(estimator, X, reset)
@@ -202,8 +204,20 @@ def check_matrix(estimator, X, *, reset, at_least=1):
         ensure_all_finite=False,
         ensure_min_samples=at_least,
     )
-    _check_finite(estimator, X)
+    if finite:
+        _check_finite(estimator, X)
     return X
+
+
+def check_finite(estimator, X, rows):
+    """Raise ValueError, naming row and column, where a value of X is missing or infinite.
+
+    `rows` are those of X: finite sums of squares, which fits need anyway, prove all of it finite.
+    """
+    if is_rows(X) or is_on_gpu(X):
+        return
+    if not (isinstance(rows, RowsInMemory) and np.isfinite(rows.squared_norms().sum())):
+        _check_finite(estimator, X)
 
 
 def _check_rows(estimator, rows, reset):

@@ -92,7 +92,8 @@ class MarginRisk(RowRisk):
         return float(self._losses(S).sum())
 
     def bound(self, S, error, low=None):
-        slack = 1.0 - self.y * S
+        slack = self.y * S
+        np.subtract(1.0, slack, out=slack)
         if low is not None:
             slack -= self.y * low
         slack += error
@@ -161,7 +162,7 @@ class Hinge(MarginRisk):
         return self.cost * self._slack(S)
 
     def _bound(self, slack, error):
-        rounding = float((self.cost * error)[slack > 0.0].sum())
+        rounding = float((self.cost * error * (slack > 0.0)).sum())
         return Bound(float((self.cost * slack).sum()), rounding)
 
     def _dual_terms(self, alpha):

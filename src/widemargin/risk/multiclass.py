@@ -60,7 +60,7 @@ class CrammerSinger(RowRisk):
         if low is not None:
             error = error + np.abs(low).max(axis=1)
         slack = np.maximum(0.0, self._slack(S) + 2.0 * error)
-        rounding = 2.0 * float((self.cost * error)[slack > 0.0].sum())
+        rounding = 2.0 * float((self.cost * error * (slack > 0.0)).sum())
         return Bound(float((self.cost * slack).sum()), rounding)
 
     def may_have_loss(self, S, error):

@@ -204,7 +204,7 @@ class _Descent(Descent):
             scores = problem.rows.scores(w) if w.any() else np.zeros(problem.rows.n_rows)
             if problem.intercept is Intercept.FREE:
                 offset = problem.risk.best_offset(scores)
-            primal = upper_bound(problem, w, offset, scores)
+            primal = upper_bound(problem, w, offset, scores, self.monitor.tol)
             if self.w.dtype == np.float32 and tracked.any():  # not yet at a start
                 # (alpha y).(X w), in place of the tracked w times w
                 product = float((self.alpha * problem.risk.y) @ scores)
@@ -214,7 +214,7 @@ class _Descent(Descent):
                 _balance(self.alpha, scores + offset, problem.risk)
             dual, coef = Bound(0.0, 0.0), np.zeros_like(w)
             if self.alpha.any():
-                dual, coef = lower_bound(problem, self.alpha)
+                dual, coef = lower_bound(problem, self.alpha, self.monitor.tol)
             if problem.intercept is Intercept.FREE:
                 # Balancing has moved w; the score of the mean row stays where it was.
                 self.offset[0] = offset

@@ -66,7 +66,7 @@ class _Descent(Descent):
             self._model_weights(self.W)[:] = rows.combine(A)
             if problem.intercept is not Intercept.NONE:
                 self.offset[1] = A.sum(axis=0)
-            self.best_primal = upper_bound(problem, state.coef, state.offset)
+            self.best_primal = upper_bound(problem, state.coef, state.offset, tol=monitor.tol)
         self.gains, self.rooms = np.zeros(counted.size), np.zeros(counted.size)
 
     def _start_from(self, state):
@@ -154,7 +154,7 @@ class _Descent(Descent):
             self._model_weights(self.exact_W)[:] = W
             scores = self._scores()
             offset = self._without_empty_classes(self._model_offset(), scores)
-            primal = upper_bound(problem, W, offset, scores)
+            primal = upper_bound(problem, W, offset, scores, self.monitor.tol)
             if self.W.dtype == np.float32:
                 # A.(X W), in place of W.W
                 product = float(self.cost @ scores[self.own] - np.vdot(self.shares, scores))
@@ -163,7 +163,7 @@ class _Descent(Descent):
             if problem.intercept is Intercept.FREE:
                 self._balance(scores + offset)
             alpha = self._alpha()
-            dual, coef = lower_bound(problem, alpha)
+            dual, coef = lower_bound(problem, alpha, self.monitor.tol)
             self._remember(W, offset, scores, primal, alpha, dual)
             self._resume_from(coef, alpha, scores, offset)
         self._report()
@@ -174,7 +174,7 @@ class _Descent(Descent):
             scores = np.zeros((self.cost.size, self.k))
             W = np.zeros((self.problem.rows.n_features, self.k))
             offset = self._without_empty_classes(self._model_offset(), scores)
-            primal = upper_bound(self.problem, W, offset, scores)
+            primal = upper_bound(self.problem, W, offset, scores, self.monitor.tol)
             self._remember(W, offset, scores, primal, scores, Bound(0.0, 0.0))
         self._report()
 

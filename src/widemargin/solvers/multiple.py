@@ -37,13 +37,13 @@ def improved(problem, coef, offset, scores, primal, dual, tol):
     factor, moved = best_multiple(problem, coef, offset, scores, _LEFT_OVER * allowed)
     if not np.isfinite(factor):
         return coef, offset, primal
-    best = _better(problem, factor, coef, moved, scores, (coef, offset, primal))
+    best = _better(problem, factor, coef, moved, scores, (coef, offset, primal), tol)
     if best[2].value - dual.value <= allowed:
         return best
-    return lifted(problem, coef, offset, scores, best)
+    return lifted(problem, coef, offset, scores, best, tol)
 
 
-def lifted(problem, coef, offset, scores, best):
+def lifted(problem, coef, offset, scores, best, tol):
     """Return a multiple that has no loss, where those of the point are all rounding; else `best`.
 
     Rows that are on the margin lack a last digit of it, which counts where costs are very large.
@@ -53,13 +53,13 @@ def lifted(problem, coef, offset, scores, best):
     if not lack <= _ALL_ROUNDING:
         return best
     factor = 1.0 + 2.0 * max(lack, _LAST_DIGITS)
-    return _better(problem, factor, coef, factor * offset, scores, best)
+    return _better(problem, factor, coef, factor * offset, scores, best, tol)
 
 
-def _better(problem, factor, coef, offset, scores, best):
+def _better(problem, factor, coef, offset, scores, best, tol):
     """Return factor times coef, with this offset, and its bound, if that is better than `best`."""
     scaled = factor * coef
-    bound = upper_bound(problem, scaled, offset, factor * scores)
+    bound = upper_bound(problem, scaled, offset, factor * scores, tol)
     return (scaled, offset, bound) if bound.value < best[2].value else best
 
 

@@ -481,11 +481,14 @@ class Descent(NewtonSteps):
         balanced = self.intercept is Intercept.FREE
         A = problem.risk.feasible(problem.risk.signed(best.dual), balanced=balanced)
         combined = yield Product(plain(self.rows), "combine", A)
-        primal = upper_bound(problem, best.coef, best.offset, scores)
-        dual = proved_by(problem, A, combined)
-        if primal.value - dual.value > self.monitor.tol * primal.value:
+        tol = self.monitor.tol
+        primal = upper_bound(problem, best.coef, best.offset, scores, tol)
+        dual = proved_by(problem, A, combined, tol)
+        if primal.value - dual.value > tol * primal.value:
             here = best.coef, best.offset, primal
-            best.coef, best.offset, primal = lifted(problem, best.coef, best.offset, scores, here)
+            best.coef, best.offset, primal = lifted(
+                problem, best.coef, best.offset, scores, here, tol
+            )
         return certificate_of(primal, dual)
 
     def _gap(self):

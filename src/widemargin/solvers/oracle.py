@@ -155,10 +155,12 @@ class Oracle:
         `bound` is what the planes were worth so far. Returns the certificate and the dual
         variables.
         """
-        primal = upper_bound(self.problem, *self.split(best))
+        tol = self.monitor.tol
+        coef, offset = self.split(best)
+        primal = upper_bound(self.problem, coef, offset, tol=tol)
         if slopes:
             dual = self.proof.dual(slopes)
-        return certificate_of(primal, lower_bound(self.problem, dual)[0]), dual
+        return certificate_of(primal, lower_bound(self.problem, dual, tol)[0]), dual
 
     def place(self, coef, offset) -> Place:
         """Return the place of a State's coef and offset."""

@@ -181,7 +181,7 @@ class OutOfCore:
         problem, monitor, risk = self.problem, self.monitor, self.problem.risk
         with monitor.phase("checks"):
             here = State(self.w.astype(np.float64), self._model_offset(), self.alpha)
-            found = certify_in_one_pass(problem, here, best_offset=True)
+            found = certify_in_one_pass(problem, here, best_offset=True, tol=monitor.tol)
             coef, offset, primal = improved(
                 problem,
                 here.coef,
