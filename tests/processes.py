@@ -3,11 +3,22 @@
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 
 # Long enough for any machine, however busy; a process that hangs does not go on for ever.
 PATIENCE = 300
 
 COMMAND_LINE = [sys.executable, "-c", "from widemargin.cli.app import main; main()"]
+
+
+@contextmanager
+def heeding_ctrl_c():
+    """Have Ctrl-C interrupt this process, whoever has started the tests."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def interruptible(command, **options):

@@ -13,7 +13,7 @@ import pytest
 from clusters import QUIET, collections, halves, held, rows, slow_parts
 from dask import delayed
 from distributed import Client, LocalCluster
-from processes import PATIENCE
+from processes import PATIENCE, heeding_ctrl_c
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, make_scorer
 
@@ -319,7 +319,7 @@ def test_all_workers_leave_and_somebody_presses_ctrl_c(tmp_path):
 
     with small_cluster(2) as (cluster, client):
         model = LinearSVC(client=client, **SETTINGS | {"tol": 1e-12})
-        with all_workers_leave(cluster, file, press):
+        with heeding_ctrl_c(), all_workers_leave(cluster, file, press):
             model.fit(parts, halves(y))
     assert model.status_ == "interrupted"
     assert_kept(model, y)
