@@ -10,7 +10,8 @@ from sklearn.metrics import make_scorer
 from sklearn.model_selection import PredefinedSplit, StratifiedKFold
 
 import widemargin
-from widemargin.dask import LinearSVCCV, certify, folds, tasks
+from widemargin.dask import LinearSVCCV, certify, folds
+from widemargin.dask.questions import Part
 from widemargin.data import as_rows
 from widemargin.data.shards import ShardWriter
 
@@ -112,7 +113,7 @@ def dealt(y, cuts, n_folds, seed):
     classes, totals = np.unique(y, return_counts=True)
     found, seen = [], np.zeros(classes.size, dtype=int)
     for some in np.split(y, cuts):
-        part = tasks.Part(as_rows(np.zeros((some.size, 1))), some, None, None, "")
+        part = Part(as_rows(np.zeros((some.size, 1))), some, None, None, "")
         how = folds.Deal(classes, seen.copy(), np.cumsum(totals) - totals, n_folds, seed)
         found.append(folds.deal(part, how).folds)
         seen += [(some == label).sum() for label in classes]

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from widemargin.dask.questions import Spot
 from widemargin.dask.rounds import Rounds
-from widemargin.dask.tasks import Spot
 
 
 def test_an_interrupt_between_two_answers_ends_all():

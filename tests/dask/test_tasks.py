@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from widemargin.dask import tasks
+from widemargin.dask import questions, tasks
 from widemargin.dask.oracle import ClusterOracle
 from widemargin.data import as_rows
 from widemargin.monitor import Monitor
@@ -15,26 +15,26 @@ from widemargin.solvers.line_search import Penalty
 def part():
     random = np.random.default_rng(0)
     X, y = random.normal(size=(50, 4)), random.integers(0, 2, 50)
-    yield tasks.Part(as_rows(X), y, None, None, "a part", random.integers(0, 3, 50))
+    yield questions.Part(as_rows(X), y, None, None, "a part", random.integers(0, 3, 50))
     tasks.forget(["a part"])
 
 
 def recipe(positive=1, **others):
-    return tasks.Recipe(np.array([0, 1]), np.ones(2), "hinge", positive, **others)
+    return questions.Recipe(np.array([0, 1]), np.ones(2), "hinge", positive, **others)
 
 
 def point(name, seed):
-    return tasks.Point(name, np.random.default_rng(seed).normal(size=4), 0.1)
+    return questions.Point(name, np.random.default_rng(seed).normal(size=4), 0.1)
 
 
 def line(of, seed=1):
     steps, penalty = np.array([0.0, 0.5]), Penalty(1.0, -1.0, 1.0)
     ends = point(f"center {seed}", seed), point(f"target {seed}", seed + 1)
-    return tasks.Line(of, *ends, steps, penalty, 0.0, f"next {seed}")
+    return questions.Line(of, *ends, steps, penalty, 0.0, f"next {seed}")
 
 
 def spot(of, seed=9):
-    return tasks.Spot(of, point(f"spot {seed}", seed))
+    return questions.Spot(of, point(f"spot {seed}", seed))
 
 
 def assert_same(shares, expected):
@@ -44,10 +44,10 @@ def assert_same(shares, expected):
 
 
 def test_scores_of_another_point_are_not_taken_for_those_of_this_one(part):
-    asked = tasks.Questions([line(recipe())], [])
+    asked = questions.Questions([line(recipe())], [])
     expected = tasks.line_sums(part, asked)
     tasks.forget([part.name])
-    elsewhere = tasks.Questions([], [spot(asked.lines[0].recipe)])
+    elsewhere = questions.Questions([], [spot(asked.lines[0].recipe)])
     tasks.shares(part, elsewhere, [])  # as a part that comes back may find
     np.testing.assert_array_equal(tasks.line_sums(part, asked), expected)
     plane = tasks.shares(part, asked, [0.5])
@@ -57,7 +57,7 @@ def test_scores_of_another_point_are_not_taken_for_those_of_this_one(part):
 
 def test_a_risk_of_another_recipe_is_not_taken_for_this_one(part):
     def losses(of):
-        return tasks.shares(part, tasks.Questions([], [spot(of)]), [])[0].loss
+        return tasks.shares(part, questions.Questions([], [spot(of)]), [])[0].loss
 
     recipes = [recipe(0), recipe(1), recipe(1, fold=2)]
     found = [losses(of) for of in recipes]
@@ -69,18 +69,18 @@ def test_a_risk_of_another_recipe_is_not_taken_for_this_one(part):
 def test_questions_together_are_answered_as_one_by_one(part):
     lines = [line(recipe(slot="a"), 1), line(recipe(slot="b", fold=1), 3)]
     spots = [spot(recipe(0, slot="c"), 5), spot(recipe(slot="d"), 6)]
-    together = tasks.Questions(lines, spots)
+    together = questions.Questions(lines, spots)
     steps = tasks.choose([tasks.line_sums(part, together)], together)
     shares = tasks.shares(part, together, steps)
     tasks.forget([part.name])
     expected = []
     for asked, step in zip(lines, steps, strict=True):
-        alone = tasks.Questions([asked], [])
+        alone = questions.Questions([asked], [])
         chosen = tasks.choose([tasks.line_sums(part, alone)], alone)
         np.testing.assert_allclose(chosen, [step], rtol=1e-12)
         expected += tasks.shares(part, alone, chosen)
     for asked in spots:
-        expected += tasks.shares(part, tasks.Questions([], [asked]), [])
+        expected += tasks.shares(part, questions.Questions([], [asked]), [])
     assert_same(shares, expected)
 
 
@@ -93,11 +93,11 @@ class OneWorker:
         self.parts, self.part = self, part
 
     def ask(self, question):
-        if isinstance(question, tasks.Proof):
-            return tasks.shares(self.part, tasks.Questions([], [], [question]), [])[0]
-        if isinstance(question, tasks.Spot):
-            return tasks.shares(self.part, tasks.Questions([], [question]), [])[0]
-        asked = tasks.Questions([question], [])
+        if isinstance(question, questions.Proof):
+            return tasks.shares(self.part, questions.Questions([], [], [question]), [])[0]
+        if isinstance(question, questions.Spot):
+            return tasks.shares(self.part, questions.Questions([], [question]), [])[0]
+        asked = questions.Questions([question], [])
         steps = tasks.choose([tasks.line_sums(self.part, asked)], asked)
         return tasks.shares(self.part, asked, steps)[0]
 

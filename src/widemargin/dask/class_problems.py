@@ -3,7 +3,7 @@
 import numpy as np
 
 from widemargin.dask import tasks
-from widemargin.dask.tasks import Recipe
+from widemargin.dask.questions import Recipe
 from widemargin.dask.training import Job, Problems
 from widemargin.estimators.problems import class_weights
 from widemargin.problem import Intercept, State, Tangents

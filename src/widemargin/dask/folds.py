@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from widemargin.dask.class_problems import ClassProblems
-from widemargin.dask.tasks import Part, Point, scores_at
+from widemargin.dask.questions import Part, Point
+from widemargin.dask.tasks import scores_at
 
 # Numbers of 64 bits that the random generator makes at each count of its counter.
 _PER_COUNT = 4

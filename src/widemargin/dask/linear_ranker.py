@@ -5,7 +5,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin import threads
 from widemargin.dask import tasks
-from widemargin.dask.tasks import RankingRecipe
+from widemargin.dask.questions import RankingRecipe
 from widemargin.dask.training import SOLVERS, ClusterModel, Job, Problems, graded_part
 from widemargin.estimators.linear_ranker import LinearRanker as LocalLinearRanker
 from widemargin.estimators.ranking import NORMALIZATIONS

@@ -17,8 +17,9 @@ import itertools
 import numpy as np
 
 from widemargin.certificate import Certificate, certificate_of, convex_weights
+from widemargin.dask.questions import Line, Point, Proof, RankingRecipe, Recipe, Spot
 from widemargin.dask.rounds import Rounds
-from widemargin.dask.tasks import Line, Point, Proof, ProofShare, RankingRecipe, Recipe, Spot
+from widemargin.dask.tasks import ProofShare
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Tangents
 from widemargin.risk import Bound

@@ -14,8 +14,8 @@ from sklearn.base import BaseEstimator
 from widemargin.certificate import Certificate
 from widemargin.dask import tasks
 from widemargin.dask.oracle import ClusterOracle
+from widemargin.dask.questions import Part, RankingRecipe, Recipe
 from widemargin.dask.rounds import Rounds
-from widemargin.dask.tasks import Part, RankingRecipe, Recipe
 from widemargin.data import as_rows
 from widemargin.data.partitions import NoWorkers, Partitions, Shard, delayed_parts
 from widemargin.estimators.fitting import Account, like

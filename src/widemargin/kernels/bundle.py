@@ -196,7 +196,8 @@ def ascend(H, c, N, z, nu, tolerance):
     M = _definite(H, N)
     L, ahead, change = np.empty((m, m)), np.empty(m), np.empty(q)
     free, size = np.empty(m, dtype=np.int64), 0
-    shut = np.empty(m, dtype=np.bool_)  # neither free nor found to promise what it cannot hold
+    shut = np.empty(m, dtype=np.bool_)  # neither free nor left out
+    left_out = np.zeros(m, dtype=np.bool_)  # promised what it could not hold, where z was
     gradient = np.empty(m)
     for j in range(m):
         shut[j] = z[j] <= 0.0
@@ -206,7 +207,7 @@ def ascend(H, c, N, z, nu, tolerance):
         gradient[j] = c[j]
         for k in range(m):
             gradient[j] -= H[j, k] * z[k]
-    pivots, idle, entered = 0, 0, -1
+    pivots, idle, entered, moved = 0, 0, -1, False
     # With a free intercept pivots may do nothing but move it, from plane to plane.
     most_idle = _IDLE_PIVOTS + (2 * m if q > 1 else 0)
     while pivots < 20 * m + 100 and idle < most_idle:
@@ -218,15 +219,23 @@ def ascend(H, c, N, z, nu, tolerance):
             H, N, size, free, shut, ahead, nu, z, gradient
         )
         idle = idle + 1 if gain <= 0.01 * tolerance else 0
+        moved = moved or idle == 0
         if blocking >= 0:
             gone = free[blocking]
             _remove(L, size, free, blocking)
             size -= 1
-            shut[gone] = not (gone == entered and step == 0.0)
+            left_out[gone] = gone == entered and step == 0.0
+            shut[gone] = not left_out[gone]
         elif above > tolerance:
             entered = best
             _append(L, size, M, free, entered)
             size += 1
             shut[entered] = False
+        elif moved and left_out.any():
+            # Elsewhere by now: they may hold it here.
+            for j in range(m):
+                shut[j] = shut[j] or left_out[j]
+                left_out[j] = False
+            moved = False
         else:
             break

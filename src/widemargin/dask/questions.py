@@ -1,0 +1,204 @@
+"""What is asked of the workers of a cluster: of parts of the rows, risks over them, and points."""
+
+import uuid
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from widemargin.data import Rows
+from widemargin.estimators.problems import LOSSES
+from widemargin.risk import CrammerSinger, PairwiseHinge, RowRisk
+from widemargin.solvers.line_search import Penalty
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows, what is known of them, and a name by which a worker remembers them.
+
+    Attributes
+    ----------
+    rows : Rows of shape (m, d)
+    y : ndarray of shape (m,)
+        Labels.
+    weights : ndarray of shape (m,) or None
+    qid : ndarray of shape (m,) or None
+        Groups, of rows that are to be put in order.
+    name : str
+    folds : ndarray of shape (m,) or None
+        Which fold of a cross-validation holds each row out; -1 where none does.
+    """
+
+    rows: Rows
+    y: np.ndarray
+    weights: np.ndarray | None
+    qid: np.ndarray | None
+    name: str
+    folds: np.ndarray | None = None
+
+    def __sizeof__(self):
+        """Tell Dask what it would be to move this."""
+        arrays = getattr(self.rows, "arrays", ())  # of rows in memory
+        return sum(array.nbytes for array in arrays) or getattr(self.rows, "nbytes", 0)
+
+    @property
+    def all_weights(self):
+        return np.ones(self.rows.n_rows) if self.weights is None else self.weights
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to make a risk of a part's labels.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (k,)
+    costs : ndarray of shape (k,)
+        C times the weight of each class.
+    loss : {"hinge", "squared_hinge", "crammer_singer"}
+    positive : int
+        Place of the class that is told from all others; of no meaning to "crammer_singer".
+    slot : str
+        Under which workers remember what they made of it, in place of what was there before.
+    fold : int or None
+        Whose rows count for nothing.
+    name : str
+        Another for each recipe.
+    """
+
+    classes: np.ndarray
+    costs: np.ndarray
+    loss: str
+    positive: int
+    slot: str = ""
+    fold: int | None = None
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    #: steps at which a line search asks for the risk
+    n_steps = 63
+
+    @property
+    def outputs(self):
+        return (len(self.classes),) if self.loss == "crammer_singer" else ()
+
+    def risk(self, part: Part) -> RowRisk:
+        codes = np.searchsorted(self.classes, part.y)
+        cost = self.costs[codes]
+        if part.weights is not None:
+            cost = cost * part.weights
+        if self.fold is not None:
+            cost = np.where(part.folds == self.fold, 0.0, cost)
+        if self.loss == "crammer_singer":
+            return CrammerSinger(codes, cost, len(self.classes))
+        y = np.where(codes == self.positive, np.int8(1), np.int8(-1))
+        return LOSSES[self.loss](y, cost)  # type: ignore[abstract]
+
+
+@dataclass(frozen=True)
+class RankingRecipe:
+    """How to make a risk of a part's grades; no group has rows in another part.
+
+    Attributes
+    ----------
+    scale : float
+        Weight of a pair; or of a group, over the weight of its pairs and times that of its rows.
+    by_group : bool
+        Which of the two.
+    name : str
+    """
+
+    scale: float
+    by_group: bool
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    # Each takes a sort.
+    n_steps = 15
+    outputs = ()
+    slot = ""
+
+    def risk(self, part: Part) -> PairwiseHinge:
+        risk = ranking_risk(part)
+        factors = np.full(risk.n_levels.size, self.scale)
+        if self.by_group:
+            factors *= mean_weights(risk) / risk.weigh_pairs()
+        return risk.scaled(factors)
+
+
+def ranking_risk(part):
+    group = None if part.qid is None else np.unique(part.qid, return_inverse=True)[1]
+    return PairwiseHinge(part.y, part.all_weights, group)
+
+
+def mean_weights(risk):
+    """Return the mean weight of each group's rows, (g,)."""
+    return np.bincount(risk.member, risk.weight) / np.diff(risk.starts)
+
+
+class Point(NamedTuple):
+    """A point as it is sent: coefficients, offset, and a name by which workers remember it."""
+
+    name: str
+    coef: np.ndarray
+    offset: np.ndarray | float
+
+
+class Line(NamedTuple):
+    """A question: how far to go from one point towards another, and what is the plane there?"""
+
+    recipe: Recipe | RankingRecipe
+    center: Point
+    target: Point
+    steps: np.ndarray  # (p,) that may be gone, to choose from
+    penalty: Penalty
+    instead_of_zero: float
+    named: str  # how to remember the point that the step leads to
+
+    @property
+    def points(self):
+        return self.center, self.target
+
+
+class Spot(NamedTuple):
+    """A question: what are the losses at a point, and the plane there?"""
+
+    recipe: Recipe | RankingRecipe
+    point: Point
+
+    @property
+    def points(self):
+        return (self.point,)
+
+
+class Proof(NamedTuple):
+    """A question: what do a point and some planes prove? Planes are given by where they touch."""
+
+    recipe: Recipe | RankingRecipe
+    best: Point
+    touching: list[Point]
+    weights: list[float]  # of the planes, as `convex_weights` has them
+
+    @property
+    def points(self):
+        return self.best, *self.touching
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Of several problems, to be answered in one round: at most one of each slot."""
+
+    lines: list[Line]
+    spots: list[Spot]
+    proofs: list[Proof] = field(default_factory=list)
+
+    @property
+    def all(self) -> list[Line | Spot]:
+        """Those whose points' scores are remembered."""
+        return [*self.lines, *self.spots]
+
+    def __sizeof__(self):
+        return self.nbytes
+
+    @property
+    def nbytes(self):
+        asked = [*self.all, *self.proofs]
+        return sum(point.coef.nbytes for question in asked for point in question.points)
