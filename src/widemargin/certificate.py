@@ -264,7 +264,7 @@ def tangent_sums(rows, weights, cuts) -> "Sums":
 
 
 def _closer_sums(rows, A, sums):
-    """Return the sums with errors of single features, and an exact total, if it is one."""
+    """Return the sums with error bounds for each feature and, of two classes, the exact total."""
     columns = A.reshape(len(A), -1).T
     terms = [rows.combine_sizes(np.ascontiguousarray(column)) for column in columns]
     sums = sums._replace(terms=np.stack(terms, axis=-1).reshape(sums.combined.shape))
@@ -274,7 +274,7 @@ def _closer_sums(rows, A, sums):
     can_give = np.flatnonzero(A * np.sign(total) >= abs(total))
     if can_give.size == 0:
         return sums
-    # The row that makes up for it, and what that changes.
+    # The excess is taken from the shortest row whose dual variable is large enough.
     row = int(can_give[rows.squared_norms()[can_give].argmin()])
     some = rows.take(np.array([row]))
     pull = abs(float(some.scores(sums.combined)[0]))
@@ -320,11 +320,11 @@ class Sums(NamedTuple):
     longest: float  # the largest |x_i|
     n_used: int  # how many A_i are not zero
     height_error: float  # of its terms
-    more: float = 0.0  # of X^T A, in length, where it is no sum in float64
+    more: float = 0.0  # error of X^T A, in length, beyond that of a sum in float64
     slope_error: float = 0.0  # of A itself
     totals_error: float = SUM  # of a sum of |A_i|
     terms: np.ndarray | None = None  # |X|^T |A|, where it is known
-    pull_of_one: float | None = None  # |x_i.combined| of the row that makes up for the total
+    pull_of_one: float | None = None  # |x_i.combined| of the row that the excess is taken from
 
     def plus(self, other: "Sums") -> "Sums":
         """Return the sums over both of two parts of the rows."""
@@ -358,8 +358,9 @@ class Sums(NamedTuple):
         if intercept is Intercept.PENALIZED:
             square += squares(totals)
         elif intercept is Intercept.FREE:
-            # Where A does not quite sum to zero, less of it does: taken away along paths from
-            # class to class, it is no more than so often what is too much.
+            # A sums to zero only up to rounding. Dual variables that do so exactly are near: the
+            # excess of a class is taken away along paths through at most k classes, so that
+            # at most k times the excess is taken away in all.
             moved = float(totals.sum()) * totals.size
             pull = math.sqrt(2.0) * self.longest * moved
             one = length * pull if self.pull_of_one is None else self.pull_of_one * moved

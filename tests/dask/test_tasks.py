@@ -112,7 +112,7 @@ def test_an_answer_to_a_very_long_step_is_true(part):
     answer = oracle.step(center, target, None, 0.0)
     assert answer.step > 1e8
     nothing = Tangents(np.empty(0), np.empty((0, 5)))
-    loss = oracle.certify(answer.center, [], nothing, 0.0)[0].primal
+    loss = oracle.certify(answer.center, [], nothing)[0].primal
     assert answer.value == pytest.approx(loss, rel=1e-12)
     # The plane touches the risk where it was taken.
     a, e, constant, _ = answer.plane

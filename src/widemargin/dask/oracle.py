@@ -96,7 +96,7 @@ class ClusterOracle(Oracle):
         at = Place(center.vector + beyond * ahead, center.free + beyond * moved)
         return self.answer_of(step, center, share, at)
 
-    def certify(self, best, slopes, dual, bound):
+    def certify(self, best, slopes, dual):
         dual = self.proof.dual(slopes) if slopes else dual
         return self.certificate(best, self._ask(self.question(best, dual))), dual
 

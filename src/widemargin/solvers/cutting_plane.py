@@ -162,7 +162,6 @@ class _Run:
 
     def _certified(self):
         with self.monitor.phase("certificate"):
-            certificate, self.dual = self.oracle.certify(
-                self.best, self.bundle.slopes(), self.dual, self.bundle.value
-            )
+            slopes = self.bundle.slopes()
+            certificate, self.dual = self.oracle.certify(self.best, slopes, self.dual)
         return certificate

@@ -149,11 +149,10 @@ class Oracle:
             cut = self.problem.risk.cut(target.scores)
         return self._answer(step, center, value, cut, target)
 
-    def certify(self, best: Place, slopes, dual, bound: float) -> tuple[Certificate, object]:
+    def certify(self, best: Place, slopes, dual) -> tuple[Certificate, object]:
         """Rebuild both values: from the best point, and from the planes' slopes, if there are any.
 
-        `bound` is what the planes were worth so far. Returns the certificate and the dual
-        variables.
+        Returns the certificate and the dual variables.
         """
         tol = self.monitor.tol
         coef, offset = self.split(best)
