@@ -97,8 +97,11 @@ def matrices(draw):
 
 @st.composite
 def stated_problems(draw):
-    """A problem, its X, and a point at which many scores are near their margins."""
+    """A problem, its X, and a point; of some, scores are small differences of large terms."""
     X, rng = draw(matrices())
+    cancelling = draw(st.booleans())
+    if cancelling:
+        X = np.c_[X, X]
     n, d = X.shape
     rows = as_rows(sp.csr_matrix(X) if draw(st.booleans()) else X)
     cost = draw(st.sampled_from([1e-8, 1.0, 1e10])) * 10.0 ** rng.integers(-12, 12, n)
@@ -113,6 +116,10 @@ def stated_problems(draw):
         problem = Problem(rows, kind(np.where(rng.random(n) < 0.5, 1, -1), cost), intercept)
         coef, offset = size * rng.standard_normal(d), float(rng.standard_normal())
         dual = cost * rng.random(n)
+    if cancelling:
+        large = 1e9 * coef[: d // 2]
+        coef[: d // 2] += large
+        coef[d // 2 :] -= large
     if intercept is Intercept.NONE:
         offset = 0.0 * offset
     return problem, X, State(coef, offset, dual)
