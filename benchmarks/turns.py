@@ -5,8 +5,9 @@
 
 Each version is a process of its own with one thread, which holds the data of one cell at a time.
 A fit of the base is followed by a fit of the head, so that a machine that slows down slows down
-both. The table has medians of wall time, their ratio (head over base, below 1 is faster) and
-processor time over wall time; below it are geometric means, by grid and over all cells.
+both. The table has medians of wall time, their ratio (head over base, below 1 is faster), the same
+ratio of processor time, which says more where the machine is busy, and processor time over wall
+time; below it are geometric means, by grid and over all cells.
 """
 
 from __future__ import annotations
@@ -108,29 +109,32 @@ def main() -> None:
 def report(options: argparse.Namespace, cache: str) -> None:
     """Compare the two versions on all cells, and print the table."""
     versions = [Version(options.base.resolve()), Version(options.head.resolve())]
-    print("| cell | base, ms | head, ms | head / base | processor / wall | solvers |")
-    print("| --- | ---: | ---: | ---: | ---: | --- |")
-    ratios: dict[str, list[float]] = {}
+    print(
+        "| cell | base, ms | head, ms | head / base | of processor | processor / wall | solvers |"
+    )
+    print("| --- | ---: | ---: | ---: | ---: | ---: | --- |")
+    ratios: dict[str, list[tuple[float, float]]] = {}
     for grid in options.grids:
         for cell in GRIDS[grid].cells:
             if options.data and cell.data not in options.data:
                 continue
             base, head = compare(versions, cell, cache, options.tol, options.fits)
             walls = [statistics.median(r["wall"] for r in some) for some in (base, head)]
-            busy = sum(r["processor"] for r in head) / sum(r["wall"] for r in head)
-            ratios.setdefault(grid, []).append(walls[1] / walls[0])
+            busy = [statistics.median(r["processor"] for r in some) for some in (base, head)]
+            ratio = walls[1] / walls[0], busy[1] / busy[0]
+            ratios.setdefault(grid, []).append(ratio)
             solvers = " / ".join(dict.fromkeys([base[-1]["solver"], head[-1]["solver"]]))
             print(
-                f"| {cell.title} | {1e3 * walls[0]:.1f} | {1e3 * walls[1]:.1f} | "
-                f"{ratios[grid][-1]:.2f} | {busy:.2f} | {solvers} |",
+                f"| {cell.title} | {1e3 * walls[0]:.1f} | {1e3 * walls[1]:.1f} | {ratio[0]:.2f} | "
+                f"{ratio[1]:.2f} | {busy[1] / walls[1]:.2f} | {solvers} |",
                 flush=True,
             )
     for version in versions:
         version.end()
+    ratios["all"] = [ratio for some in ratios.values() for ratio in some]
     for grid, some in ratios.items():
-        print(f"{grid}: {statistics.geometric_mean(some):.3f} over {len(some)} cells")
-    everything = [ratio for some in ratios.values() for ratio in some]
-    print(f"all: {statistics.geometric_mean(everything):.3f} over {len(everything)} cells")
+        wall, processor = map(statistics.geometric_mean, zip(*some))
+        print(f"{grid}: {wall:.3f}, of processor time {processor:.3f}, over {len(some)} cells")
 
 
 if __name__ == "__main__":

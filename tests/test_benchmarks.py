@@ -381,4 +381,4 @@ def test_two_versions_take_turns(capsys, monkeypatch):
     table = capsys.readouterr().out.splitlines()
     assert table[2].startswith("| breast_cancer, hinge, free intercept, C = 1 |")
     assert table[-1].startswith("all: ")
-    assert table[-1].endswith(" over 1 cells")
+    assert table[-1].endswith(", over 1 cells")

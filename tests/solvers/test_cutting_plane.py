@@ -116,6 +116,21 @@ RUNAWAYS = [
 ]
 
 
+def test_weights_that_do_not_balance_prove_nothing():
+    """A class has no rows, and one has a ten-thousandth of the others' weight.
+
+    Its constraint is then nearly a combination of the others, and weights that break it seem to
+    prove too much.
+    """
+    X = np.array([[0.0, 0.0, 4.18098847], [0.0, -4.52649292, -2.15597163]])
+    X = np.vstack([X, [-20.19986129, 0.0, -8.65213076]])
+    risk = CrammerSinger(np.array([0, 1, 3]), np.array([0.01, 300.0, 300.0]), 4)
+    problem = Problem(as_rows(X), risk, Intercept.FREE)
+    _, monitor = solve(problem, tol=1e-6, smallest_step=0.0, max_iter=50)
+    assert monitor.status == "converged"
+    assert_nothing_is_lost(monitor)
+
+
 @pytest.mark.parametrize(("seed", "n", "d", "k"), RUNAWAYS)
 def test_offsets_of_classes_that_hardly_count(seed, n, d, k):
     """Classes without rows, or of little weight beside others, hold hardly on to their offsets."""

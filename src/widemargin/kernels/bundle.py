@@ -12,11 +12,15 @@ from widemargin.kernels.jit import kernel
 # the others then asks for a very long step, which ends at the first bound, as it should.
 _SMALLEST_PIVOT = 1e-13
 # The share of a constraint that is left once it is taken to depend on others.
-_DEPENDENT = 1e-9
+_DEPENDENT = 1e-12
 # A change of weight is zero if it is this small a share of the terms it is the difference of.
 _ROUNDING = 1e-12
 # Pivots in a row without gain, after which rounding is all that moves.
 _IDLE_PIVOTS = 5
+# Constraints are met if no more than this share of their terms is left over. So many more pivots
+# may see to that: each of them leaves the rounding of what the last one left.
+UNBALANCED = 1e-10
+_REFINEMENTS = 5
 
 
 @kernel
@@ -186,6 +190,19 @@ def _definite(H, N):
 
 
 @kernel
+def _is_balanced(N, z):
+    """Return whether N'z = (1, 0, ..., 0), each to a share of its own terms: some are tiny."""
+    for r in range(N.shape[1]):
+        left, terms = -1.0 if r == 0 else 0.0, 0.0
+        for j in range(z.size):
+            left += N[j, r] * z[j]
+            terms += abs(N[j, r] * z[j])
+        if abs(left) > UNBALANCED * terms:
+            return False
+    return True
+
+
+@kernel
 def ascend(H, c, N, z, nu, tolerance):
     """Move z (m,) to the maximum of c.z - 1/2 z'Hz with N'z = (1, 0, ..., 0), and z >= 0.
 
@@ -207,7 +224,7 @@ def ascend(H, c, N, z, nu, tolerance):
         gradient[j] = c[j]
         for k in range(m):
             gradient[j] -= H[j, k] * z[k]
-    pivots, idle, entered, moved = 0, 0, -1, False
+    pivots, idle, entered, moved, refined = 0, 0, -1, False, 0
     # With a free intercept pivots may do nothing but move it, from plane to plane.
     most_idle = _IDLE_PIVOTS + (2 * m if q > 1 else 0)
     while pivots < 20 * m + 100 and idle < most_idle:
@@ -237,5 +254,7 @@ def ascend(H, c, N, z, nu, tolerance):
                 shut[j] = shut[j] or left_out[j]
                 left_out[j] = False
             moved = False
+        elif refined < _REFINEMENTS and not _is_balanced(N, z):
+            refined += 1
         else:
             break

@@ -19,6 +19,7 @@ from collections.abc import Callable
 import numpy as np
 
 from widemargin import passes
+from widemargin.kernels.bundle import UNBALANCED
 from widemargin.solvers.reduced_dual import ascend
 
 # Planes out of use for this many iterations are dropped: they hardly ever come back.
@@ -131,7 +132,11 @@ class Bundle:
         # A solution that is worse by no more than rounding may have another intercept, which the
         # last plane asks for: to refuse it would be to ask for the same plane for ever.
         if value >= self._value - _ROUNDING * height - _WORSE * tolerance:
-            z[:], self.nu, self._value = trial, nu, max(value, self._value)
+            z[:], self.nu = trial, nu
+            # Weights whose slopes do not balance prove less than their value says.
+            imbalance, terms = np.abs(trial @ self.e[:m]), trial @ np.abs(self.e[:m])
+            if np.all(imbalance <= UNBALANCED * terms):
+                self._value = max(value, self._value)
         return there.mixture(-z, self.a), -self.nu[1:]
 
     def _settle(self):
