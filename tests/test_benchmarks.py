@@ -12,7 +12,7 @@ import scipy.sparse as sp
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # benchmarks/ is no part of the installed package
 
-from benchmarks import measure, peers  # noqa: E402
+from benchmarks import measure, peers, turns  # noqa: E402
 from benchmarks.problems import (  # noqa: E402
     GRIDS,
     Cell,
@@ -371,3 +371,14 @@ def test_a_fit_that_overflows_is_told_as_failed(monkeypatch):
     measure.measure(Cell("digits", 1), "sklearn_sgd", 1.0, 1e-3, LIMITS, None, told.append)
     assert {record["kind"] for record in told} == {"failed", "peer"}
     assert told[-1]["outcome"] == "ladder ended"
+
+
+def test_two_versions_take_turns(capsys, monkeypatch):
+    monkeypatch.setattr(
+        sys, "argv", ["turns", str(ROOT), "--data", "breast_cancer", "--fits", "2"]
+    )
+    turns.main()
+    table = capsys.readouterr().out.splitlines()
+    assert table[2].startswith("| breast_cancer, hinge, free intercept, C = 1 |")
+    assert table[-1].startswith("all: ")
+    assert table[-1].endswith(" over 1 cells")

@@ -11,7 +11,13 @@ from sklearn.exceptions import ConvergenceWarning
 from strategies import gradings
 
 from widemargin import LinearRanker, LinearSVC, OrdinalSVC, certify
-from widemargin.certificate import Certificate, certify_state, lower_bound, upper_bound
+from widemargin.certificate import (
+    Certificate,
+    certify_state,
+    dual_sums,
+    lower_bound,
+    upper_bound,
+)
 from widemargin.data import as_rows
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State, Tangents
@@ -63,11 +69,13 @@ def exact_pairs(risk, scores):
 
 
 def exact_dual(problem, X, A):
-    """D at feasible A, of a margin risk without an intercept, in exact arithmetic."""
+    """D at feasible A, of a margin risk without a free intercept, in exact arithmetic."""
     risk = problem.risk
     columns = np.asarray(X, dtype=np.float64).T.tolist()
     A = [Fraction(a) for a in A.tolist()]
     w = [sum(Fraction(x) * a for x, a in zip(column, A)) for column in columns]
+    if problem.intercept is Intercept.PENALIZED:
+        w.append(sum(A))
     total = -sum(v * v for v in w) / 2
     for a, y, cost in zip(A, risk.y.tolist(), risk.cost.tolist()):
         total += a * y
@@ -97,11 +105,16 @@ def matrices(draw):
 
 @st.composite
 def stated_problems(draw):
-    """A problem, its X, and a point; of some, scores are small differences of large terms."""
+    """A problem, its X, and a point.
+
+    Of some, scores are small differences of large terms; of some, sums over rows are.
+    """
     X, rng = draw(matrices())
-    cancelling = draw(st.booleans())
+    cancelling, opposing = draw(st.booleans()), draw(st.booleans())
     if cancelling:
         X = np.c_[X, X]
+    if opposing:
+        X = np.r_[X, X + np.float32(1e-6) * X * rng.standard_normal(X.shape).astype(X.dtype)]
     n, d = X.shape
     rows = as_rows(sp.csr_matrix(X) if draw(st.booleans()) else X)
     cost = draw(st.sampled_from([1e-8, 1.0, 1e10])) * 10.0 ** rng.integers(-12, 12, n)
@@ -113,9 +126,12 @@ def stated_problems(draw):
         coef, offset = size * rng.standard_normal((d, 3)), rng.standard_normal(3)
         dual = cost[:, None] * rng.random((n, 3))
     else:
-        problem = Problem(rows, kind(np.where(rng.random(n) < 0.5, 1, -1), cost), intercept)
+        y, dual = np.where(rng.random(n) < 0.5, 1, -1), cost * rng.random(n)
+        if opposing:
+            y = np.r_[y[: n // 2], -y[: n // 2]]
+            cost, dual = np.tile(cost[: n // 2], 2), np.tile(dual[: n // 2], 2)
+        problem = Problem(rows, kind(y, cost), intercept)
         coef, offset = size * rng.standard_normal(d), float(rng.standard_normal())
-        dual = cost * rng.random(n)
     if cancelling:
         large = 1e9 * coef[: d // 2]
         coef[: d // 2] += large
@@ -145,13 +161,16 @@ def test_the_dual_value_is_no_larger_than_any_true_objective(stated):
     zero = exact_objective(problem, X, 0.0 * state.coef, 0.0 * state.offset)
     assert dual <= zero
     # The point that goes with the dual variables, which is near the optimum if they are.
-    _, coef = lower_bound(problem, state.dual)
+    bound, coef = lower_bound(problem, state.dual)
     if np.isfinite(coef).all():
         assert dual <= exact_objective(problem, X, coef, state.offset)
     risk = problem.risk
-    if problem.intercept is Intercept.NONE and not isinstance(risk, CrammerSinger):
+    if problem.intercept is not Intercept.FREE and not isinstance(risk, CrammerSinger):
         A = risk.feasible(risk.signed(state.dual))
-        assert dual <= max(Fraction(0), exact_dual(problem, X, A))
+        sums = dual_sums(problem.rows, risk, A, problem.rows.combine(A))
+        for found in (bound, sums.bound(problem.intercept)):  # after a closer look, and before
+            if np.isfinite(found.value):
+                assert Fraction(found.value) <= exact_dual(problem, X, A)
 
 
 @settings(deadline=None, max_examples=100)

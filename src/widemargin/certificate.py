@@ -33,8 +33,9 @@ from widemargin.words import percent_at_most, times_at_most
 
 # A gap that is a smaller part of its values than this may as well be none: both were rounded.
 _ROUNDING = 1e-11
-# Rows that are summed over together, where there may be too many for memory.
-_ROWS_AT_ONCE = 1 << 18
+# Rows that are summed over together: vectors of so many numbers stay in the processor's cache.
+# A GPU would have too little to do.
+_ROWS_AT_ONCE, _ROWS_AT_ONCE_ON_GPU = 1 << 15, 1 << 18
 # The roundings that a score goes through beside its sum: an offset is added, it is multiplied,
 # taken from 1, or is that of coefficients that were multiplied.
 _MORE = 16
@@ -152,13 +153,13 @@ def _is_blurred(bound, tol, rows):
 
 def _with_losses(problem, penalty, scores, errors, low=None):
     """Return the bound above `penalty` and the losses at scores (n,) or (n, k)."""
-    total, rounding = penalty, SUM * penalty
-    for part in parts_of(problem.rows.n_rows, problem.risk):
+    bounds = []
+    for part in parts_of(scores, problem.risk):
         some = problem.risk.part(part.start, part.stop)
         digits = None if low is None else low[part]
-        value, blur = some.bound(scores[part], errors[part], digits)
-        total += value
-        rounding += blur
+        bounds.append(some.bound(scores[part], errors[part], digits))
+    total = math.fsum([penalty, *(bound.value for bound in bounds)])
+    rounding = math.fsum([SUM * penalty, *(bound.rounding for bound in bounds)])
     return Bound((1.0 + 2.0 * SUM) * total, rounding + 2.0 * SUM * total)
 
 
@@ -178,9 +179,9 @@ def _closer_bound(problem, penalty, coef, offset, scores, errors):
     return _with_losses(problem, penalty, scores, errors, low)
 
 
-def lengths(rows):
-    """Return |x_i|, (n,), rounded up."""
-    lengths = row_lengths(rows) * (1.0 + gamma(longest_row(rows) + _MORE))
+def lengths(rows, part=slice(None)):
+    """Return |x_i| of a part of the rows, rounded up."""
+    lengths = row_lengths(rows)[part] * (1.0 + gamma(longest_row(rows) + _MORE))
     lengths += _TINY
     return lengths
 
@@ -210,12 +211,23 @@ def lower_bound(problem: Problem, dual, tol=FINE_TOL) -> tuple[Bound, np.ndarray
     """
     risk, rows = problem.risk, plain(problem.rows)
     if isinstance(risk, RowRisk):
-        A = risk.feasible(risk.signed(dual), balanced=problem.intercept is Intercept.FREE)
+        A = feasible_near(problem, dual)
         combined = rows.combine(A)
         return proved_by(problem, A, combined, tol), combined
     cuts = (risk.cut(rows.scores(coef)) for coef in dual.coefs)
     sums = tangent_sums(rows, convex_weights(dual), cuts)
     return sums.bound(problem.intercept), sums.combined
+
+
+def feasible_near(problem: Problem, dual: np.ndarray) -> np.ndarray:
+    """Return feasible dual variables A near those of a state."""
+    risk = problem.risk
+    assert isinstance(risk, RowRisk)
+    A = np.empty_like(dual)
+    for part in parts_of(dual):
+        some = risk.part(part.start, part.stop)
+        A[part] = some.feasible(some.signed(dual[part]))
+    return risk.balanced(A) if problem.intercept is Intercept.FREE else A
 
 
 def proved_by(problem, A, combined, tol=FINE_TOL) -> Bound:
@@ -229,11 +241,9 @@ def proved_by(problem, A, combined, tol=FINE_TOL) -> Bound:
 
 def dual_sums(rows, risk: RowRisk, A, combined) -> "Sums":
     """Return the sums that feasible dual variables A make."""
-    height = 0.0
-    for part in parts_of(rows.n_rows, risk):
-        height += risk.part(part.start, part.stop).dual(A[part])
+    heights = [risk.part(part.start, part.stop).dual(A[part]) for part in parts_of(A)]
     return Sums(
-        height,
+        math.fsum(heights),
         combined,
         totals=column_sums(A),
         **_sizes(rows, A),
@@ -295,17 +305,22 @@ def column_sums(A):
 
 def _sizes(rows, A):
     """Return what is asked for of |A| beside the rows' lengths."""
-    size = np.abs(A) if A.ndim == 1 else np.abs(A).sum(axis=1)
-    n_used = int(np.count_nonzero(size))
-    if n_used == 0:
-        return {"size": 0.0, "pull": 0.0, "longest": 0.0, "n_used": 0}
-    length = lengths(rows)
+    sums, longest = [(0.0, 0.0, 0)], 0.0
+    for part in parts_of(A):
+        size = np.abs(A[part]) if A.ndim == 1 else np.abs(A[part]).sum(axis=1)
+        n_used = int(np.count_nonzero(size))
+        if n_used:
+            length = lengths(rows, part)
+            longest = max(longest, float(length.max()))
+            sums.append((float(size.sum()), float((size * length).sum()), n_used))
+    sizes, pulls, counts = zip(*sums)
+    size = math.fsum(sizes)
     return {
-        "size": float(size.sum()),
-        "pull": float((size * length).sum()),
-        "longest": float(length.max()),
-        "more": combine_error(rows, float(size.sum())),
-        "n_used": n_used,
+        "size": size,
+        "pull": math.fsum(pulls),
+        "longest": longest,
+        "more": combine_error(rows, size),
+        "n_used": sum(counts),
     }
 
 
@@ -383,12 +398,15 @@ def certificate_of(primal: Bound, dual: Bound) -> Certificate:
     return Certificate(primal.value, dual_value, rounding=primal.rounding + dual.rounding)
 
 
-def parts_of(n_rows, risk=None):
-    """Yield slices of rows: sums over all rows at once would need much memory.
+def parts_of(values, risk=None):
+    """Yield slices of the rows that `values` (n,) or (n, k) are of, to sum over one by one.
 
     One slice is all there is of a `risk` that is no sum over rows.
     """
-    step = _ROWS_AT_ONCE if risk is None or isinstance(risk, RowRisk) else max(1, n_rows)
+    n_rows = len(values)
+    step = _ROWS_AT_ONCE if isinstance(values, np.ndarray) else _ROWS_AT_ONCE_ON_GPU
+    if risk is not None and not isinstance(risk, RowRisk):
+        step = max(1, n_rows)
     for begin in range(0, n_rows, step):
         yield slice(begin, min(begin + step, n_rows))
 
@@ -415,16 +433,11 @@ def certify_in_one_pass(
 
     With `best_offset`, a free intercept is first moved to where it is best for `state.coef`.
     """
-    risk, n = problem.risk, problem.rows.n_rows
+    risk = problem.risk
     assert isinstance(risk, MarginRisk)
     assert isinstance(state.dual, np.ndarray)
     free = problem.intercept is Intercept.FREE
-    A = np.empty(n)
-    for part in parts_of(n):
-        some = risk.part(part.start, part.stop)
-        A[part] = some.feasible(some.signed(state.dual[part]))
-    if free:
-        A = risk.feasible(A, balanced=True)
+    A = feasible_near(problem, state.dual)
     scores, combined = products(problem.rows, state.coef, A)
     offset = float(risk.best_offset(scores)) if free and best_offset else float(state.offset)
     primal = upper_bound(problem, state.coef, offset, scores, tol)

@@ -122,6 +122,6 @@ def test_the_line_is_the_risk_along_it(kind, seed):
 @given(seed=st.integers(0, 10**6))
 def test_balanced_dual_variables_sum_to_zero(seed):
     risk, S, rng = random_risk(Hinge, seed)
-    A = risk.feasible(rng.standard_normal(S.size), balanced=True)
+    A = risk.balanced(risk.feasible(rng.standard_normal(S.size)))
     assert A.sum() == pytest.approx(0.0, abs=1e-12)
     assert risk.dual(A) > -np.inf

@@ -126,10 +126,14 @@ class RowRisk(Risk):
         """Return -r*(-A)."""
 
     @abstractmethod
-    def feasible(self, A, balanced=False):
-        """Return dual variables near A that satisfy the dual's constraints.
+    def feasible(self, A):
+        """Return dual variables near A that satisfy each row's constraints, with any intercept."""
 
-        Among them, if `balanced`, that of a free intercept: sum_i A_i = 0.
+    @abstractmethod
+    def balanced(self, A):
+        """Return feasible dual variables near feasible A for which sum_i A_i = 0.
+
+        That is what a free intercept asks for.
         """
 
     @abstractmethod

@@ -48,9 +48,18 @@ class MarginRisk(RowRisk):
 
     unsigned = signed
 
-    def feasible(self, A, balanced=False):
-        A = np.clip(A * self.y, 0.0, self._upper()) * self.y
-        return _balanced(A) if balanced else A
+    def feasible(self, A):
+        return np.clip(A * self.y, 0.0, self._upper()) * self.y
+
+    def balanced(self, A):
+        """Return A with sum zero, by scaling down the side that weighs more."""
+        positive = A > 0.0
+        above, below = float(A[positive].sum()), -float(A[~positive].sum())
+        if above > below:
+            return np.where(positive, A * (below / above), A)
+        if below > above:
+            return np.where(positive, A, A * (above / below))
+        return A
 
     def cut(self, S):
         slope, value, constant, active = passes.of(S).margin_cut(
@@ -262,14 +271,3 @@ class MarginLine:
         if rows is None:
             return None
         return MarginLine(self.slack[rows], self.rate[rows], self.squared)
-
-
-def _balanced(A):
-    """Return A with sum zero, by scaling down the side that weighs more."""
-    positive = A > 0.0
-    above, below = float(A[positive].sum()), -float(A[~positive].sum())
-    if above > below:
-        return np.where(positive, A * (below / above), A)
-    if below > above:
-        return np.where(positive, A, A * (above / below))
-    return A

@@ -113,15 +113,18 @@ class CrammerSinger(RowRisk):
         alpha[self._own] = 0.0
         return alpha
 
-    def feasible(self, A, balanced=False):
+    def feasible(self, A):
         """Return dual variables near A: rows over their cost are scaled down to it."""
         alpha = self.unsigned(A)
         total = alpha.sum(axis=1)
         over = total > self.cost
         alpha[over] *= (self.cost[over] / total[over])[:, None]
-        if balanced:
-            factors = _balancing_factors(self._flow(alpha))
-            alpha *= beside(factors, alpha)[self.y]
+        return self.signed(alpha)
+
+    def balanced(self, A):
+        alpha = self.unsigned(A)
+        factors = _balancing_factors(self._flow(alpha))
+        alpha *= beside(factors, alpha)[self.y]
         return self.signed(alpha)
 
     def _flow(self, alpha):

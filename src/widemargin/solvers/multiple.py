@@ -99,7 +99,7 @@ class _Ray:
 
     def evaluate(self, steps):
         total = 0.0
-        for part in parts_of(len(self.scores)):
+        for part in parts_of(self.scores):
             some = self.scores[part]
             start = some + self.offset
             line = self.risk.part(part.start, part.stop).line(start, some if self.free else start)

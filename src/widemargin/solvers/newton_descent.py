@@ -13,7 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from widemargin.arrays import beside
-from widemargin.certificate import Certificate, certificate_of, proved_by, upper_bound
+from widemargin.certificate import (
+    Certificate,
+    certificate_of,
+    feasible_near,
+    proved_by,
+    upper_bound,
+)
 from widemargin.data.rows import home, plain
 from widemargin.problem import Intercept, State
 from widemargin.solvers import newton_deputies
@@ -340,8 +346,7 @@ class Descent(NewtonSteps):
         """Certify the start, and choose delta by its gap; return whether to stop."""
         risk = self.problem.risk
         yield from self.find_slack()
-        balanced = self.intercept is Intercept.FREE
-        A = risk.feasible(risk.signed(self.best.dual), balanced=balanced)
+        A = feasible_near(self.problem, self.best.dual)
         combined = yield Product(self.rows, "combine", A)
         penalty = float(combined @ combined)
         if self.intercept is Intercept.PENALIZED:
@@ -478,8 +483,7 @@ class Descent(NewtonSteps):
         scores = np.zeros(self.rows.n_rows, like=home(self.rows))
         if best.coef.any():
             scores = yield Product(plain(self.rows), "scores", best.coef)
-        balanced = self.intercept is Intercept.FREE
-        A = problem.risk.feasible(problem.risk.signed(best.dual), balanced=balanced)
+        A = feasible_near(problem, best.dual)
         combined = yield Product(plain(self.rows), "combine", A)
         tol = self.monitor.tol
         primal = upper_bound(problem, best.coef, best.offset, scores, tol)

@@ -80,7 +80,7 @@ class Oracle:
         self.problem, self.monitor = problem, monitor
         self.intercept, self.outputs = problem.intercept, problem.risk.outputs
         self.n_features = problem.rows.n_features
-        self.proof = proof_for(problem, free=problem.intercept is Intercept.FREE)
+        self.proof = proof_for(problem)
 
     def begin(self, center: Place, dual) -> tuple[list[Plane], Answer]:
         """Return the planes that `dual` stands for, and the answer to no step at all."""

@@ -172,7 +172,7 @@ class OutOfCore:
         if self.problem.intercept is Intercept.PENALIZED:
             penalty += 0.5 * float(self.offset[1]) ** 2
         dual = -penalty
-        for part in parts_of(self.alpha.size):
+        for part in parts_of(self.alpha):
             dual += self.problem.risk.part(part.start, part.stop).dual_sum(self.alpha[part])
         return self.predicted <= self.monitor.tol * (dual + self.predicted)
 
@@ -194,7 +194,7 @@ class OutOfCore:
             if primal.value < self.best_primal.value:
                 self.best_primal = primal
                 self.best.coef, self.best.offset = coef, offset
-            for part in parts_of(self.alpha.size):
+            for part in parts_of(self.alpha):
                 some = risk.part(part.start, part.stop)
                 self.alpha[part] = some.unsigned(found.A[part])
                 scores = found.scores[part] + found.offset

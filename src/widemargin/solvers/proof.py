@@ -8,29 +8,30 @@ it touches the risk: whoever has the rows can find the plane again.
 
 import numpy as np
 
-from widemargin.problem import Problem, Tangents
+from widemargin.certificate import feasible_near
+from widemargin.problem import Intercept, Problem, Tangents
 from widemargin.risk import RowRisk
 
 
-def proof_for(problem: Problem, free: bool):
-    """Return what remembers planes of this problem; `free`: it has a free intercept."""
-    return DualVariables(problem, free) if isinstance(problem.risk, RowRisk) else Points(problem)
+def proof_for(problem: Problem):
+    """Return what remembers planes of this problem."""
+    return DualVariables(problem) if isinstance(problem.risk, RowRisk) else Points(problem)
 
 
 class DualVariables:
     """Slopes, packed by the risk; their combination is one array of dual variables."""
 
-    def __init__(self, problem, free):
-        self.risk, self.free = problem.risk, free
+    def __init__(self, problem):
+        self.problem, self.risk = problem, problem.risk
         self.merge = problem.risk.merge
 
     def known(self, dual, first_cut):
         """Yield (slope, constant, code) of the planes that `dual` stands for."""
         risk = self.risk
-        A = risk.feasible(risk.signed(dual), balanced=self.free)
-        if self.free and not A.any():
+        A = feasible_near(self.problem, dual)
+        if self.problem.intercept is Intercept.FREE and not A.any():
             # The first cut alone would leave the intercept nothing to hold on to.
-            A = risk.feasible(-first_cut.slope, balanced=True)
+            A = risk.balanced(risk.feasible(-first_cut.slope))
         if A.any():
             yield -A, risk.dual(A), -A
 
