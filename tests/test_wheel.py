@@ -33,6 +33,8 @@ SOURCES = {
     "src",
     "tests",
 }
+# Kinds of files in the package.
+SUFFIXES = {".py", ".typed", ".html", ".css", ".js", ".cu", ".cuh"}
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +68,8 @@ def test_the_wheel_has_the_package_and_nothing_else(wheel):
         names = {name for name in archive.namelist() if not name.endswith("/")}
     package = {name for name in names if ".dist-info/" not in name}
     assert package == shipped(ROOT / "src" / "widemargin")
-    assert "widemargin/py.typed" in package
-    assert {Path(name).suffix for name in package} <= {".py", ".typed", ".html", ".css", ".js"}
+    assert {"widemargin/py.typed", "widemargin/kernels/cuda/vectors.cu"} <= package
+    assert {Path(name).suffix for name in package} <= SUFFIXES
     information = {name.split(".dist-info/")[1] for name in names - package}
     assert information == {
         "METADATA",

@@ -25,7 +25,7 @@ _SAMPLE = 64
 # Of this many parts of shared memory sums, of two words each, may take two.
 _SLOTS_PART = 3.5
 _WIDTH_STEP = 256
-# Tiles that are in shared memory, or on their way there: as in cuda_tiles.py.
+# Tiles that are in shared memory, or on their way there: as in kernels/cuda/tiles.cu.
 _BUFFERS = 2
 # Threads that find the largest number: all that read it go through what their blocks have found.
 _FEW_THREADS = 1 << 16

@@ -11,14 +11,13 @@ import cupyx
 import numpy as np
 from cupy_backends.cuda.libs import cublas, cusolver
 
-from widemargin.kernels import cuda_tiles
-from widemargin.kernels.cuda_source import SOURCE
+from widemargin.kernels.cuda_source import file_of, source
 
 THREADS = 256
 # Blocks of a kernel that sums over rows: each leaves one partial sum.
 _BLOCKS = 264
 
-#: steps along a line that are looked at in one pass over the rows, as in cuda_source.py
+#: steps along a line that are looked at in one pass over the rows, as in cuda/vectors.cu
 STEPS = 8
 # Partial sums of more bytes are added up before they come to the host.
 _FEW_BYTES = 1 << 15
@@ -39,24 +38,15 @@ _SHARE = 2048
 
 
 @cache
-def _module(device: int, template: str | None = None):
+def _module(device: int, file: str, template: str | None) -> cupy.RawModule:
     names = None if template is None else (template,)
-    return cupy.RawModule(code=SOURCE, options=("--std=c++14",), name_expressions=names)
+    return cupy.RawModule(code=source(file), options=("--std=c++14",), name_expressions=names)
 
 
 @cache
-def _function(device: int, name: str):
-    if name.startswith("tile_"):
-        return _tile_module(device).get_function(name)
-    return _module(device, name if "<" in name else None).get_function(name)
-
-
-@cache
-def _tile_module(device: int):
-    module = cupy.RawModule(code=cuda_tiles.SOURCE, options=("--std=c++14",))
-    most = _tile_bytes(device)
-    module.get_function("tile_product").max_dynamic_shared_size_bytes = most
-    return module
+def _function(device: int, name: str) -> cupy.RawKernel:
+    kernel, is_template, _ = name.partition("<")
+    return _module(device, file_of(kernel), name if is_template else None).get_function(name)
 
 
 @cache
@@ -72,8 +62,8 @@ def _tile_bytes(device: int) -> int:
 
 
 @cache
-def _reduced_dual(device: int):
-    function = _function(device, "reduced_dual")
+def _function_with_all_shared_memory(device: int, name: str) -> cupy.RawKernel:
+    function = _function(device, name)
     function.max_dynamic_shared_size_bytes = _shared_bytes(device) - function.shared_size_bytes
     return function
 
@@ -101,7 +91,7 @@ def launch(name: str, work: int, arguments: tuple, blocks_y: int = 1, threads: i
 
 def launch_tiles(blocks: int, shared_bytes: int, arguments: tuple):
     """Start the product with tiles."""
-    function = _function(cupy.cuda.Device().id, "tile_product")
+    function = _function_with_all_shared_memory(cupy.cuda.Device().id, "tile_product")
     function((blocks,), (_TILE_THREADS,), arguments, shared_mem=shared_bytes)
 
 
@@ -228,7 +218,7 @@ def ascend(H, c, z, height: float, tolerance: float, value: float, last: Product
     parts = len(last.partial.numbers)
     arguments = (given.address, last.partial.address, np.int32(parts), np.int32(m), chosen)
     shared_bytes = 8 * (m * m + 8 * m + m * (m | 1))
-    function = _reduced_dual(cupy.cuda.Device().id)
+    function = _function_with_all_shared_memory(cupy.cuda.Device().id, "reduced_dual")
     function((1,), (THREADS,), (*arguments, found.address), shared_mem=shared_bytes)
     return chosen, found.sent(given)
 

@@ -1,9 +1,8 @@
-"""The CUDA text of an iteration of cutting planes: vectors of planes, and a step along a line.
+// An iteration of cutting planes: vectors of planes, and a step along a line.
+#include "common.cuh"
+#include "grid.cuh"
+#include "loss.cuh"
 
-It follows the text of cuda_source.py.
-"""
-
-STEPS_OF_CUTTING_PLANES = r"""
 // ---- vectors with a number per feature ----
 
 // ahead = end - start; sums of ahead^2, start ahead and start^2.
@@ -201,5 +200,3 @@ extern "C" __global__ void __launch_bounds__(256) margin_walk(
         for (int k = 0; k < 8; ++k) found[k] = all[k];
     }
 }
-
-"""

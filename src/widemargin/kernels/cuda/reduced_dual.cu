@@ -1,7 +1,5 @@
-"""The CUDA text of a bundle's reduced dual; it follows the text of cuda_source.py."""
-
-REDUCED_DUAL = r"""
-// ---- the reduced dual: as `ascend` in kernels/bundle.py, without a free intercept ----
+// A bundle's reduced dual: as `ascend` in kernels/bundle.py, without a free intercept.
+#include "common.cuh"
 
 // One block does all of it, and a thread has one plane of m, or one that is free.
 
@@ -220,5 +218,3 @@ extern "C" __global__ void __launch_bounds__(256) reduced_dual(
         found[2] = height;
     }
 }
-
-"""

@@ -1,10 +1,6 @@
-"""The CUDA text of products with tiles of sparse matrices; see data/gpu_tiles.py."""
+// Products with tiles of sparse matrices; see data/gpu_tiles.py.
+#include "common.cuh"
 
-from widemargin.kernels.cuda_source import PRELUDE
-
-SOURCE = (
-    PRELUDE
-    + r"""
 // ---- powers of two, by which columns and then rows are divided ----
 
 // peaks, zero before, = the bits of the columns' max |x|, which are ordered as these are.
@@ -341,5 +337,3 @@ extern "C" __global__ void __launch_bounds__(1024) tile_product(
         __syncthreads();
     }
 }
-"""
-)

@@ -1,10 +1,7 @@
-"""The CUDA text of products with rows, dense and sparse, and of copies of some rows.
+// Products with rows, dense and sparse, and copies of some rows. Rows may be float32, float64 or
+// bytes; what is summed up is float64.
+#include "common.cuh"
 
-Rows may be float32, float64 or bytes; what is summed up is float64. It follows the text of
-cuda_source.py.
-"""
-
-PRODUCTS = r"""
 // ---- products with dense rows X (n, d); G and results have K columns, V (K, d) K rows ----
 
 // A warp takes ROWS rows at a time, so that many loads are on their way.
@@ -210,4 +207,3 @@ __global__ void copy_rows(const X_t* values, const int* places, const integer* s
         }
     }
 }
-"""

@@ -1,0 +1,219 @@
+// Passes over vectors: what the kernels of the same names in kernels/*.py do.
+#include "common.cuh"
+#include "grid.cuh"
+#include "loss.cuh"
+
+extern "C" __global__ void margin_cut(const signed char* y, const double* cost, bool squared,
+                                      const double* S, double* slope, integer n,
+                                      double* partial) {
+    double sums[3] = {0.0, 0.0, 0.0};
+    FOR_EACH_ROW(i, n) {
+        const Cut cut = cut_of(y[i], cost[i], squared, S[i]);
+        sums[0] += cut.loss;
+        sums[1] += cut.height;
+        sums[2] += cut.on;
+        slope[i] = cut.slope;
+    }
+    leave(sums, partial);
+}
+
+extern "C" __global__ void margin_line(const signed char* y, const double* cost, bool squared,
+                                       const double* S, const double* D, double* slack,
+                                       double* rate, integer n) {
+    FOR_EACH_ROW(i, n) {
+        const double scale = squared ? sqrt(cost[i]) : cost[i];
+        slack[i] = scale - scale * y[i] * S[i];
+        rate[i] = -scale * y[i] * D[i];
+    }
+}
+
+#define STEPS 8  // as in cuda.py
+
+// Four sums for each step but the last one: value, slope, curvature, and how many rows are on
+// another piece at the next step. Steps come by value: a copy would take longer than the sums.
+extern "C" __global__ void margin_sums(const double* slack, const double* rate, bool squared,
+                                       double s0, double s1, double s2, double s3, double s4,
+                                       double s5, double s6, double s7, double s8, integer n,
+                                       double* partial) {
+    const double step[STEPS + 1] = {s0, s1, s2, s3, s4, s5, s6, s7, s8};
+    double sums[4 * STEPS];
+    #pragma unroll
+    for (int k = 0; k < 4 * STEPS; ++k) sums[k] = 0.0;
+    FOR_EACH_ROW(i, n) {
+        const double r = rate[i];
+        double z = slack[i] + step[0] * r, on = 0.5 + copysign(0.5, z);
+        #pragma unroll
+        for (int s = 0; s < STEPS; ++s) {
+            sums[4 * s] += squared ? on * z * z : on * z;
+            sums[4 * s + 1] += squared ? 2.0 * on * z * r : on * r;
+            sums[4 * s + 2] += squared ? 2.0 * on * r * r : 0.0;
+            const double before = on;
+            z = slack[i] + step[s + 1] * r;
+            on = 0.5 + copysign(0.5, z);
+            sums[4 * s + 3] += before != on;
+        }
+    }
+    leave(sums, partial);
+}
+
+extern "C" __global__ void advance(double* S, double* D, double step, double beyond, integer n) {
+    FOR_EACH_ROW(i, n) {
+        const double here = S[i] + step * D[i];
+        D[i] = here + beyond * D[i];
+        S[i] = here;
+    }
+}
+
+extern "C" __global__ void rates(const signed char* y, const double* change, double shift,
+                                 double* rate, integer n) {
+    FOR_EACH_ROW(i, n) { rate[i] = -y[i] * (change[i] + shift); }
+}
+
+// As `lowest` in passes/cpu.py; found = step, curvature. partial has room for two times the
+// blocks' sums: those of one trial may still be read while those of the next are left.
+extern "C" __global__ void __launch_bounds__(256) lowest(
+    const double* z, const double* rate, const double* cost, double steepness, double cap,
+    double slope, double curvature, double guess, double slope_left, double rounding, int trials,
+    integer n, double* partial, unsigned* gate, double* found) {
+    const double infinity = __longlong_as_double(0x7ff0000000000000LL);
+    const integer apart = (integer)gridDim.x * blockDim.x;
+    double low = -infinity, high = infinity, step = slope_left > 0.0 ? 0.0 : guess;
+    double enough = 0.0, curved = curvature;
+    for (int trial = slope_left > 0.0 ? -1 : 0; trial < trials; ++trial) {
+        double sums[3] = {0.0, 0.0, 0.0}, total[3];
+        for (integer first = (integer)blockIdx.x * blockDim.x + threadIdx.x; first < n;
+             first += 4 * apart) {
+            double at[4], r[4], c[4];  // on their way at the same time
+            #pragma unroll
+            for (int m = 0; m < 4; ++m) {
+                const integer i = first + m * apart;
+                at[m] = i < n ? z[i] : 0.0;
+                r[m] = i < n ? rate[i] : 0.0;
+                c[m] = i < n ? cost[i] : 0.0;
+            }
+            #pragma unroll
+            for (int m = 0; m < 4; ++m) {
+                const double u = (at[m] + step * r[m]) * steepness, pull = c[m] * r[m];
+                const double term = pull * fmin(fmax(u, 0.0), cap);
+                sums[0] += term;
+                sums[1] += (u > 0.0 && u < cap) ? pull * r[m] * steepness : 0.0;
+                sums[2] += fabs(term);
+            }
+        }
+        all_sums(sums, partial + (trial & 1) * gridDim.x * 3, gate, total);
+        const double here = total[0] + slope + curvature * step;
+        const double terms = total[2] + fabs(slope) + fabs(curvature * step);
+        if (trial < 0) {
+            if (here >= -rounding * terms) break;
+            low = 0.0;
+            enough = slope_left * fabs(here);
+            step = guess;
+            continue;
+        }
+        curved = total[1] + curvature;
+        if (fabs(here) <= fmax(enough, rounding * terms)) break;
+        if (here < 0.0) low = step; else high = step;
+        double next = curved > 0.0 ? step - here / curved : infinity;
+        if (!(low < next && next < high)) {
+            if (low == -infinity) next = high - fmax(1.0, fabs(high));
+            else if (high == infinity) next = low + fmax(1.0, 3.0 * fabs(low));
+            else next = 0.5 * (low + high);
+        }
+        if (next == low || next == high) break;
+        step = next;
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        found[0] = step;
+        found[1] = curved;
+    }
+}
+
+extern "C" __global__ void curvature(const double* z, const double* cost, double delta, double cap,
+                                     double* weight, integer n, double* partial) {
+    double sums[2] = {0.0, 0.0};
+    const double steepness = 1.0 / delta, edge = cap * delta;
+    FOR_EACH_ROW(i, n) {
+        const bool curved = z[i] > 0.0 && z[i] < edge;
+        const double k = curved ? cost[i] * steepness : 0.0;
+        weight[i] = k;
+        sums[0] += curved;
+        sums[1] += k;
+    }
+    leave(sums, partial);
+}
+
+extern "C" __global__ void mean_curvature(const double* z, const double* cost, double delta,
+                                          double cap, const double* rate, double reach,
+                                          double least, double* weight, integer n,
+                                          double* partial) {
+    double sums[2] = {0.0, 0.0};
+    const double steepness = 1.0 / delta;
+    FOR_EACH_ROW(i, n) {
+        const double w = fmax(reach * fabs(rate[i]), least);
+        const double high = fmin(fmax((z[i] + w) * steepness, 0.0), cap);
+        const double low = fmin(fmax((z[i] - w) * steepness, 0.0), cap);
+        const double k = cost[i] * (high - low) / (2.0 * w);
+        weight[i] = k;
+        sums[0] += k != 0.0;
+        sums[1] += k;
+    }
+    leave(sums, partial);
+}
+
+// found = the rows whose weight is not zero, in order. A block takes a share of the rows; counts
+// has a number for each block.
+extern "C" __global__ void __launch_bounds__(256) places(const double* weight, integer* found,
+                                                         integer n, double* counts,
+                                                         unsigned* gate, double*) {
+    __shared__ int of_warp[8];
+    __shared__ integer before_block;
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    const integer share = (n + gridDim.x - 1) / gridDim.x;
+    const integer begin = blockIdx.x * share, end = begin + share < n ? begin + share : n;
+    double mine[1] = {0.0};
+    for (integer i = begin + threadIdx.x; i < end; i += blockDim.x) mine[0] += weight[i] != 0.0;
+    leave(mine, counts);
+    meet(gate);
+    if (threadIdx.x < 32) {
+        double earlier = 0.0;
+        for (int j = lane; j < (int)blockIdx.x; j += 32) earlier += ((volatile double*)counts)[j];
+        for (int away = 16; away > 0; away >>= 1)
+            earlier += __shfl_down_sync(0xffffffffu, earlier, away);
+        if (lane == 0) before_block = (integer)earlier;
+    }
+    __syncthreads();
+    integer place = before_block;
+    for (integer first = begin; first < end; first += blockDim.x) {
+        const integer i = first + threadIdx.x;
+        const bool there = i < end && weight[i] != 0.0;
+        const unsigned with_me = __ballot_sync(0xffffffffu, there);
+        if (lane == 0) of_warp[warp] = __popc(with_me);
+        __syncthreads();
+        integer before = place + __popc(with_me & ((1u << lane) - 1u));
+        for (int w = 0; w < 8; ++w) {
+            before += w < warp ? of_warp[w] : 0;
+            place += of_warp[w];
+        }
+        if (there) found[before] = i;
+        __syncthreads();
+    }
+}
+
+extern "C" __global__ void dual_point(const double* z, const signed char* y, const double* cost,
+                                      double steepness, double cap, double* A, integer n,
+                                      double* partial) {
+    double sums[5] = {0.0, 0.0, 0.0, 0.0, 0.0};
+    FOR_EACH_ROW(i, n) {
+        const double inside = fmax(z[i], 0.0);
+        const double alpha = cost[i] * fmin(inside * steepness, cap);
+        const double loss = cost[i] * (cap > 1.0 ? inside * inside : inside);
+        const bool positive = y[i] > 0;
+        sums[0] += positive ? alpha : 0.0;
+        sums[1] += positive ? 0.0 : alpha;
+        sums[2] += positive ? loss : 0.0;
+        sums[3] += positive ? 0.0 : loss;
+        sums[4] += alpha * z[i];
+        A[i] = alpha * y[i];
+    }
+    leave(sums, partial);
+}
