@@ -122,8 +122,9 @@ def test_weights_that_do_not_balance_prove_nothing():
     Its constraint is then nearly a combination of the others, and weights that break it seem to
     prove too much.
     """
-    X = np.array([[0.0, 0.0, 4.18098847], [0.0, -4.52649292, -2.15597163]])
-    X = np.vstack([X, [-20.19986129, 0.0, -8.65213076]])
+    X = np.zeros((3, 3))
+    X[:, 2] = 4.180988467257788, -2.155971630897659, -8.652130762749417
+    X[1, 1], X[2, 0] = -4.526492921104459, -20.19986129147251
     risk = CrammerSinger(np.array([0, 1, 3]), np.array([0.01, 300.0, 300.0]), 4)
     problem = Problem(as_rows(X), risk, Intercept.FREE)
     _, monitor = solve(problem, tol=1e-6, smallest_step=0.0, max_iter=50)
