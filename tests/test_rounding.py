@@ -21,7 +21,8 @@ from widemargin.certificate import (
 from widemargin.data import as_rows
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State, Tangents
-from widemargin.risk import CrammerSinger, Hinge, PairwiseHinge, SquaredHinge
+from widemargin.risk import Bound, CrammerSinger, Hinge, PairwiseHinge, SquaredHinge
+from widemargin.solvers.descent import Descent
 
 SCALES = (1e-30, 1e-8, 1.0, 1e5, 1e16, 1e30)
 
@@ -216,14 +217,29 @@ def test_rounding_of_scores_is_no_proof():
     assert certify(model, X, y) == model.certificate_
 
 
-def test_where_float64_cannot_prove_the_tolerance_it_says_so():
+@pytest.mark.parametrize("far", [1e8, 1e9, 1e10])
+def test_where_float64_cannot_prove_the_tolerance_it_says_so(far):
     rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((40, 3)) + 1e15, np.arange(40) % 2
+    X, y = rng.standard_normal((40, 3)) + far, np.arange(40) % 2
     with pytest.warns(ConvergenceWarning, match="float64 cannot prove more"):
         model = LinearSVC(tol=1e-6, max_time=5.0, random_state=0).fit(X, y)
     assert model.status_ == "rounding"
     assert model.certificate_.relative_gap > 1e-6
     assert model.certificate_.rounding > 0.0
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("solver", ["dcd", "acf"])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("far", [1e8, 1e10, 1e12, 1e15])
+def test_rows_far_from_zero_leave_coordinate_descent_numbers(solver, loss, far):
+    """What |x - mean|^2 is, beside |x|^2, is all rounding there; it was negative for some rows."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((40, 3)) + far, np.arange(40) % 2
+    model = LinearSVC(solver=solver, loss=loss, max_iter=50, random_state=0).fit(X, y)
+    assert np.isfinite(model.coef_).all()
+    assert model.coef_.any() or model.certificate_.dual > 0.0
+    assert 0.0 <= model.certificate_.dual <= model.certificate_.primal
 
 
 def test_a_ranking_is_the_same_wherever_columns_are():
@@ -289,6 +305,17 @@ def test_a_lower_bound_above_the_objective_is_no_success():
     assert monitor.check(Certificate(1.0, 2.0), None, 0)
     assert monitor.status == "inconsistent"
     assert "neither is to be trusted" in str(Certificate(1.0, 2.0))
+
+
+def test_a_point_that_is_no_number_ends_coordinate_descent():
+    problem = Problem(as_rows(np.ones((2, 1))), Hinge([1, -1], [1.0, 1.0]), Intercept.NONE)
+
+    class Lost(Descent):
+        _pass = _check = _dual_estimate = None
+
+    lost = Lost(problem, State.zero(problem), Monitor(tol=1e-3, max_iter=10))
+    with pytest.raises(FloatingPointError, match="left the range of float64"):
+        lost._remember(np.zeros(1), 0.0, np.zeros(2), Bound(np.nan, 0.0), None, Bound(0.0, 0.0))
 
 
 @pytest.mark.parametrize("values", [(np.nan, 0.0), (1.0, np.nan), (np.inf, 0.0), (1.0, -np.inf)])

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from widemargin.arrays import beside
+from widemargin.arrays import beside, parts_of
 from widemargin.data.memory import RowsInMemory
 from widemargin.data.products import products
 from widemargin.data.rows import combine_error, home, longest_row, plain, row_lengths
@@ -33,9 +33,6 @@ from widemargin.words import percent_at_most, times_at_most
 
 # A gap that is a smaller part of its values than this may as well be none: both were rounded.
 _ROUNDING = 1e-11
-# Rows that are summed over together: vectors of so many numbers stay in the processor's cache.
-# A GPU would have too little to do.
-_ROWS_AT_ONCE, _ROWS_AT_ONCE_ON_GPU = 1 << 15, 1 << 18
 # The roundings that a score goes through beside its sum: an offset is added, it is multiplied,
 # taken from 1, or is that of coefficients that were multiplied.
 _MORE = 16
@@ -138,8 +135,7 @@ def upper_bound(problem: Problem, coef, offset, scores=None, tol=FINE_TOL) -> Bo
     if problem.intercept is Intercept.PENALIZED:
         penalty += 0.5 * squares(offset)
     errors = score_errors(problem.rows, coef, offset)
-    scores = scores + beside(offset, scores)
-    bound = _with_losses(problem, penalty, scores, errors)
+    bound = _with_losses(problem, penalty, scores, beside(offset, scores), errors)
     if _is_blurred(bound, tol, problem.rows):
         return _closer_bound(problem, penalty, coef, offset, scores, errors)
     return bound
@@ -151,13 +147,15 @@ def _is_blurred(bound, tol, rows):
     return blurred and isinstance(rows, RowsInMemory)
 
 
-def _with_losses(problem, penalty, scores, errors, low=None):
-    """Return the bound above `penalty` and the losses at scores (n,) or (n, k)."""
+def _with_losses(problem, penalty, scores, offset, errors, low=None):
+    """Return the bound above `penalty` and the losses at scores + offset, (n,) or (n, k)."""
     bounds = []
-    for part in parts_of(scores, problem.risk):
+    # A risk that is no sum over rows has but one part.
+    sums = isinstance(problem.risk, RowRisk)
+    for part in parts_of(scores) if sums else [slice(0, len(scores))]:
         some = problem.risk.part(part.start, part.stop)
         digits = None if low is None else low[part]
-        bounds.append(some.bound(scores[part], errors[part], digits))
+        bounds.append(some.bound(scores[part] + offset, errors[part], digits))
     total = math.fsum([penalty, *(bound.value for bound in bounds)])
     rounding = math.fsum([SUM * penalty, *(bound.rounding for bound in bounds)])
     return Bound((1.0 + 2.0 * SUM) * total, rounding + 2.0 * SUM * total)
@@ -165,18 +163,17 @@ def _with_losses(problem, penalty, scores, errors, low=None):
 
 def _closer_bound(problem, penalty, coef, offset, scores, errors):
     """As `_with_losses`, by scores in twice the precision, of rows that may have a loss."""
-    rows = problem.rows
+    rows, scores, errors = problem.rows, scores + offset, errors[:]
     index = np.flatnonzero(problem.risk.may_have_loss(scores, errors))
-    scores, low, largest = scores.copy(), np.zeros_like(scores), np.zeros(index.size)
+    low, largest = np.zeros_like(scores), np.zeros(index.size)
     offsets = np.atleast_1d(offset)
     for j, w in enumerate(coef.reshape(rows.n_features, -1).T):
         column = (index, j) if scores.ndim == 2 else index
         scores[column], low[column], sizes = rows.precise_scores(index, w, offsets[j])
         largest = np.maximum(largest, sizes)
-    errors = errors.copy()
     # Rounding of rounding; and what a product may lose that is too small for float64.
     errors[index] = 2.0 * gamma(longest_row(rows) + _MORE) ** 2 * largest + _TINY
-    return _with_losses(problem, penalty, scores, errors, low)
+    return _with_losses(problem, penalty, scores, 0.0, errors, low)
 
 
 def lengths(rows, part=slice(None)):
@@ -186,19 +183,37 @@ def lengths(rows, part=slice(None)):
     return lengths
 
 
-def score_errors(rows, coef, offset):
-    """Return how far X coef + offset, as it is computed, may be from the true one, (n,).
+class ScoreErrors(NamedTuple):
+    """How far scores, as they are computed, may be from the true ones: an array (n,), not stored.
+
+    It is made where it is asked for, part by part.
+    """
+
+    row_lengths: np.ndarray  # (n,) |x_i|
+    per_length: float
+    fixed: float
+
+    def __getitem__(self, part):
+        lengths = self.row_lengths[part]
+        if self.per_length == 0.0:  # coefficients are zero, and lengths may be infinite
+            return np.full_like(lengths, self.fixed)
+        errors = lengths * self.per_length
+        errors += self.fixed
+        return errors
+
+
+def score_errors(rows, coef, offset) -> ScoreErrors:
+    """Return how far X coef + offset, as it is computed, may be from the true one.
 
     The score x_i.w is off by no more than gamma(m) |x_i| |w|, where rows have m entries at most.
     """
+    if not coef.any():
+        return ScoreErrors(row_lengths(rows), 0.0, 0.0)
     longest = math.sqrt(float(np.square(coef).sum(axis=0).max()))
-    if longest == 0.0 and not coef.any():
-        return np.zeros(rows.n_rows, like=home(rows))
     farthest = abs(offset) if isinstance(offset, float) else float(np.abs(offset).max())
     share = (1.0 + SUM) * gamma(longest_row(rows) + _MORE)
-    errors = row_lengths(rows) * (share * (longest + _TINY))
-    errors += share * (longest + farthest) * _TINY + share * farthest
-    return errors
+    fixed = share * (longest + farthest) * _TINY + share * farthest
+    return ScoreErrors(row_lengths(rows), share * (longest + _TINY), fixed)
 
 
 def lower_bound(problem: Problem, dual, tol=FINE_TOL) -> tuple[Bound, np.ndarray]:
@@ -396,19 +411,6 @@ def certificate_of(primal: Bound, dual: Bound) -> Certificate:
     """Return the certificate that two bounds make; no objective is below 0."""
     dual_value = max(dual.value, 0.0)
     return Certificate(primal.value, dual_value, rounding=primal.rounding + dual.rounding)
-
-
-def parts_of(values, risk=None):
-    """Yield slices of the rows that `values` (n,) or (n, k) are of, to sum over one by one.
-
-    One slice is all there is of a `risk` that is no sum over rows.
-    """
-    n_rows = len(values)
-    step = _ROWS_AT_ONCE if isinstance(values, np.ndarray) else _ROWS_AT_ONCE_ON_GPU
-    if risk is not None and not isinstance(risk, RowRisk):
-        step = max(1, n_rows)
-    for begin in range(0, n_rows, step):
-        yield slice(begin, min(begin + step, n_rows))
 
 
 class Checked(NamedTuple):

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import NoReturn
 
 from widemargin.certificate import Certificate
 from widemargin.kernels.jit import clock
@@ -65,6 +66,14 @@ class Record:
     def relative_gap(self) -> float:
         """The gap as a fraction of the primal value."""
         return Certificate(self.primal, self.dual).relative_gap
+
+
+def raise_out_of_range(primal: float, dual: float) -> NoReturn:
+    """Raise FloatingPointError: an objective, or its lower bound, is no finite number."""
+    raise FloatingPointError(
+        f"training left the range of float64: the objective is {primal:g}, its lower bound "
+        f"{dual:g}. Scale the features, or use smaller C and weights."
+    )
 
 
 class Interruption:
@@ -220,11 +229,7 @@ class Monitor:
         self.history.append(record)
         asked_to_stop = self.on_check is not None and self.on_check(record, state)
         if not (math.isfinite(certificate.primal) and math.isfinite(certificate.dual)):
-            raise FloatingPointError(
-                f"training left the range of float64: the objective is {certificate.primal:g}, "
-                f"its lower bound {certificate.dual:g}. Scale the features, or use smaller C and "
-                "weights."
-            )
+            raise_out_of_range(certificate.primal, certificate.dual)
         if certificate.gap < 0.0:
             self.status = "inconsistent"
         elif certificate.relative_gap <= self.tol:

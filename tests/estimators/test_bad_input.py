@@ -75,10 +75,12 @@ def test_missing_or_infinite_value_is_named_by_row_and_column(container, dtype, 
         certify(model, container(bad), Y)
 
 
-def test_finite_values_whose_sum_overflows_are_not_called_infinite():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fit(np.full((4, 2), 1e308), [0, 1, 0, 1], max_iter=10)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("size", [1e160, 1e308])
+@pytest.mark.parametrize("solver", ["dcd", "acf", "newton"])
+def test_finite_values_whose_squares_overflow_are_not_called_infinite(solver, size):
+    with pytest.raises(FloatingPointError, match="Scale the features"):
+        fit(np.full((4, 2), size), [0, 1, 0, 1], max_iter=10, solver=solver)
 
 
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array])

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import problems
 
-from widemargin import certificate
+from widemargin import arrays
 from widemargin.certificate import upper_bound
 from widemargin.data import as_rows
 from widemargin.problem import Intercept, Problem
@@ -54,7 +54,7 @@ def test_part_by_part(intercept, monkeypatch):
     problem = Problem(as_rows(X), Hinge(y, np.full(60, 10.0)), intercept)
     coef, scores = X[y > 0].mean(axis=0), X @ X[y > 0].mean(axis=0)
     whole = best_multiple(problem, coef, 0.0, scores, 1e-9)
-    monkeypatch.setattr(certificate, "_ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(arrays, "_ROWS_AT_ONCE", 7)
     assert best_multiple(problem, coef, 0.0, scores, 1e-9) == pytest.approx(whole)
 
 

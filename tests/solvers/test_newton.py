@@ -24,6 +24,7 @@ from widemargin.risk import Hinge, SquaredHinge
 from widemargin.solvers import (
     lockstep,
     newton,
+    newton_best,
     newton_deputies,
     newton_descent,
     newton_direction,
@@ -643,12 +644,14 @@ def test_a_visit_is_scores_and_their_answer_combined(sparse, delta, cap, n_threa
     places = np.arange(y.size) if index is None else index
     y, cost, w = y[places].astype(np.int8), rng.random(places.size), rng.standard_normal(11)
     with threads.lent(n_threads):
-        z, found = np.empty(y.size), np.empty(y.size)
-        combined, *sums = newton_descent.visit(rows, index, y, cost, w, 0.2, delta, cap, z, found)
+        scores, z, found = np.empty((3, y.size))
+        visit = rows, index, y, cost, w, 0.2, delta, cap, scores, z, found
+        combined, *sums = newton_descent.visit(*visit)
     X = X.toarray() if sparse else X
     expected = 1.0 - y * (X[places].astype(np.float64) @ w + 0.2)
     alpha = cost * np.clip(expected / delta, 0.0, cap)
     losses = cost * np.maximum(expected, 0.0) ** (2 if cap > 1.0 else 1)
+    np.testing.assert_allclose(scores, X[places].astype(np.float64) @ w, atol=1e-12)
     np.testing.assert_allclose(z, expected, atol=1e-12)
     np.testing.assert_allclose(found, alpha, atol=1e-12)
     np.testing.assert_allclose(combined, X[places].T.astype(np.float64) @ (alpha * y), atol=1e-8)
@@ -758,8 +761,8 @@ def test_a_callback_stops():
 @pytest.mark.parametrize("risk", [Hinge, SquaredHinge])
 def test_what_it_is_stuck_with_is_handed_over(risk, monkeypatch):
     """Coordinate descent goes on from where it was, to the same tolerance."""
-    monkeypatch.setattr(newton_descent, "_PATIENCE", 1)
-    monkeypatch.setattr(newton_descent, "_PROGRESS", 1.0)
+    monkeypatch.setattr(newton_best, "_PATIENCE", 1)
+    monkeypatch.setattr(newton_best, "_PROGRESS", 1.0)
     problem = tall_problem(1.0, risk) if risk is not Hinge else tall_problem(1.0)
     monitor = Monitor(1e-3, 1000)
     state = Newton().solve(problem, State.zero(problem), monitor)
@@ -770,8 +773,8 @@ def test_what_it_is_stuck_with_is_handed_over(risk, monkeypatch):
 
 
 def test_who_takes_over_has_the_seed_of_the_fit_and_is_named(monkeypatch):
-    monkeypatch.setattr(newton_descent, "_PATIENCE", 1)
-    monkeypatch.setattr(newton_descent, "_PROGRESS", 1.0)
+    monkeypatch.setattr(newton_best, "_PATIENCE", 1)
+    monkeypatch.setattr(newton_best, "_PROGRESS", 1.0)
     seeds = []
 
     class Noted(CoordinateDescent):

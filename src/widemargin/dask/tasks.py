@@ -253,7 +253,7 @@ def _proof_share(part, proof):
     rows, risk = part.rows, proof.recipe.risk(part)
     coef = np.asarray(proof.best.coef, dtype=np.float64)
     (S,) = scores_at(rows, [proof.best])
-    losses = risk.bound(S, score_errors(rows, coef, proof.best.offset))
+    losses = risk.bound(S, score_errors(rows, coef, proof.best.offset)[:])
     cuts = (risk.cut(T) for point in proof.touching for T in scores_at(rows, [point]))
     if not isinstance(risk, RowRisk):
         return ProofShare(losses, tangent_sums(rows, proof.weights, cuts))

@@ -174,7 +174,7 @@ class Fit:
         self.unsolved -= 1
         if levels is not None:
             levels.end(self.states[index])
-        self.states[index] = self.states[index].packed()  # there may be many classes
+        self.states[index] = self._kept(self.states[index])
 
     def _solve_together(self):
         """Solve all problems at once, by a solver whose passes serve several."""
@@ -186,11 +186,15 @@ class Fit:
                 MadeWhenAsked(self.problems.__getitem__, count),
                 MadeWhenAsked(self._start, count),
                 self.monitors,
-                State.packed,
+                self._kept,
             )
         for state, (_, levels) in zip(self.states, begun, strict=True):
             if levels is not None:
                 levels.end(state)
+
+    def _kept(self, state):
+        """Return a state as it waits for others: there may be many classes."""
+        return state.packed() if len(self.problems) > 1 else state
 
     def _start(self, index):
         """Return where a problem begins."""

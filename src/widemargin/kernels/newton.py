@@ -69,25 +69,25 @@ def dual_point(z, y, cost, delta, cap, A):
 
 
 @kernel
-def visit(rows, index, y, cost, w, offset, delta, cap, begin, end, z, alpha, out):
+def visit(rows, index, y, cost, w, offset, delta, cap, begin, end, S, z, alpha, out):
     """As `dual_point`, for begin <= j < end, but z, too, is computed, and X^T A is added to out.
 
-    y, cost, z and alpha are (m,), of the rows `index`, (m,); None is all of them. z and alpha
-    receive slacks and dual variables.
+    All are (m,), of the rows `index`, (m,); None is all of them. S, z and alpha receive scores
+    x.w, slacks and dual variables.
     """
     above, below, loss_above, loss_below, aligned = 0.0, 0.0, 0.0, 0.0, 0.0
     A, pulls = np.empty(VISITED_AT_ONCE), np.empty(VISITED_AT_ONCE)
     at = np.empty(VISITED_AT_ONCE, np.uint64)
     for low in range(begin, end, VISITED_AT_ONCE):
         high = min(low + VISITED_AT_ONCE, end)
-        slack, signs, duals = z[low:high], y[low:high], alpha[low:high]
+        score, slack, signs, duals = S[low:high], z[low:high], y[low:high], alpha[low:high]
         if index is None:
-            scores(rows, w, low, high, z)
+            scores(rows, w, low, high, S)
         else:
             for j in range(high - low):
-                slack[j] = row_dot(rows, index[low + j], w)
+                score[j] = row_dot(rows, index[low + j], w)
         for j in range(high - low):
-            slack[j] = 1.0 - signs[j] * (slack[j] + offset)
+            slack[j] = 1.0 - signs[j] * (score[j] + offset)
         sums = dual_point(slack, signs, cost[low:high], delta, cap, A)
         above += sums[0]
         below += sums[1]

@@ -10,12 +10,13 @@ With dual variables A (n,) written as A_i = alpha_i y_i, the dual -r*(-A) is
 and minus infinity elsewhere. Both are exact, in float64.
 """
 
+import math
 from abc import abstractmethod
 
 import numpy as np
 
 from widemargin import passes
-from widemargin.arrays import as_array
+from widemargin.arrays import as_array, parts_of
 from widemargin.risk.base import Bound, Cut, LineSums, RowRisk
 
 
@@ -53,13 +54,16 @@ class MarginRisk(RowRisk):
 
     def balanced(self, A):
         """Return A with sum zero, by scaling down the side that weighs more."""
-        positive = A > 0.0
-        above, below = float(A[positive].sum()), -float(A[~positive].sum())
-        if above > below:
-            return np.where(positive, A * (below / above), A)
-        if below > above:
-            return np.where(positive, A, A * (above / below))
-        return A
+        parts = list(parts_of(A))
+        above = math.fsum(float(np.maximum(A[part], 0.0).sum()) for part in parts)
+        below = -math.fsum(float(np.minimum(A[part], 0.0).sum()) for part in parts)
+        if above == below:
+            return A
+        balanced, least = np.empty_like(A), min(above, below)
+        for part in parts:
+            factors = np.where(A[part] > 0.0, least / (above or 1.0), least / (below or 1.0))
+            np.multiply(A[part], factors, out=balanced[part])
+        return balanced
 
     def cut(self, S):
         slope, value, constant, active = passes.of(S).margin_cut(

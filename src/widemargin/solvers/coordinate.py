@@ -42,6 +42,8 @@ from widemargin.solvers.schedule import SCHEDULES
 _FEW_IN_COMMON = 0.05
 # Rows are taken less their mean if its square is more than this share of their mean square.
 _COMMON_PART = 0.1
+# What is left of a difference of large numbers is not known to a smaller share of these.
+_DIGITS_LEFT = 1e-14
 
 # Before a look at what was gained, which takes as long, there are so many entries visited; but not
 # so many that passes grow by more than this share.
@@ -103,7 +105,10 @@ class _Descent(Descent):
             if common > _COMMON_PART * spread:
                 self.mean, self.lean = mean, rows.scores(mean)
                 self.offset[2] = common
-                spread -= common
+                # |x - mean|^2 = |x|^2 + |mean|^2 - 2 x.mean, and never less than its rounding.
+                least = _DIGITS_LEFT * (self.norms + common)
+                self.norms = np.maximum(self.norms, 2.0 * self.lean - common + least)
+                spread = max(spread - common, _DIGITS_LEFT * spread)
         self.K = constant_feature(intercept, spread, float(cost[counted].mean()))
         self.offset[0] = kept(intercept, self.K) * state.offset
         self.offset[2] += self.K

@@ -4,6 +4,7 @@ Passes change dual variables and track w; a check certifies where they have led 
 numbers in place of those tracked.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from widemargin.certificate import certificate_of
-from widemargin.monitor import Monitor
+from widemargin.monitor import Monitor, raise_out_of_range
 from widemargin.problem import Problem, State
 from widemargin.risk import Bound
 from widemargin.solvers.multiple import improved
@@ -135,6 +136,8 @@ class Descent(ABC):
 
     def _remember(self, coef, offset, scores, primal, alpha, dual):
         """Keep the better of each: a primal point, of scores X coef, and dual variables."""
+        if math.isnan(primal.value) or math.isnan(dual.value):
+            raise_out_of_range(primal.value, dual.value)
         if dual.value > self.best_dual.value:
             self.best_dual = dual
             self.best.dual = alpha

@@ -12,7 +12,8 @@ the rows.
 
 import numpy as np
 
-from widemargin.certificate import parts_of, score_errors, upper_bound
+from widemargin.arrays import parts_of
+from widemargin.certificate import score_errors, upper_bound
 from widemargin.problem import Intercept
 from widemargin.risk import LineSums, MarginRisk
 from widemargin.solvers.line_search import Penalty, bracketed
@@ -49,7 +50,7 @@ def lifted(problem, coef, offset, scores, best, tol):
     Rows that are on the margin lack a last digit of it, which counts where costs are very large.
     `best` is a point with its primal bound.
     """
-    lack = problem.risk.largest_lack(scores + offset, score_errors(problem.rows, coef, offset))
+    lack = problem.risk.largest_lack(scores + offset, score_errors(problem.rows, coef, offset)[:])
     if not lack <= _ALL_ROUNDING:
         return best
     factor = 1.0 + 2.0 * max(lack, _LAST_DIGITS)

@@ -184,7 +184,7 @@ def _solve(problem, state, monitor, sample, seed) -> Asking:
             sample.of_problem(problem), state, delta, monitor, sample.share, near=False
         )
         yield from first.run(max(_SAMPLE_TOL, monitor.tol))
-        start = State(first.best.coef, first.best.offset, state.dual)
+        start = State(first.best.state.coef, first.best.state.offset, state.dual)
         delta = first.delta
     else:
         start = state
@@ -197,10 +197,10 @@ def _solve(problem, state, monitor, sample, seed) -> Asking:
         done = yield from descent.take_stock(monitor.tol)
     if not done:
         yield from descent.run(monitor.tol)
-    if descent.is_stuck:
+    if descent.best.is_stuck:
         # Features of very different scales: one by one, rows still get there.
         in_memory = hasattr(problem.rows, "arrays")
         monitor.handed_over_to = name = "acf" if in_memory else "ocas"
         solver = CoordinateDescent(name, seed) if in_memory else CuttingPlanes(name)
-        return solver.solve(problem, descent.best, monitor)
-    return descent.best
+        return solver.solve(problem, descent.best.state, monitor)
+    return descent.best.state

@@ -137,7 +137,9 @@ class Deputies:
         if proof is None:
             return None
         point.alpha[self.index] = proof.alpha
-        return point._replace(combined=proof.combined, total=proof.total, dual=proof.dual)
+        return point._replace(
+            combined=proof.combined, total=proof.total, dual=proof.dual, is_fresh=False
+        )
 
 
 def appoint(of_all: NewtonSteps, sampled: Deputies | None):

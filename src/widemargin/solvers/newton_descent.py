@@ -8,33 +8,21 @@ losses are curved for half of all rows, whose Hessian costs more than many looks
 stand for all (newton_deputies.py).
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from widemargin.arrays import beside
-from widemargin.certificate import (
-    Certificate,
-    certificate_of,
-    feasible_near,
-    proved_by,
-    upper_bound,
-)
+from widemargin.certificate import feasible_near
 from widemargin.data.rows import home, plain
-from widemargin.problem import Intercept, State
+from widemargin.problem import Intercept
 from widemargin.solvers import newton_deputies
 from widemargin.solvers.lockstep import Asking, Product
-from widemargin.solvers.multiple import lifted
+from widemargin.solvers.newton_best import Best, Point
 from widemargin.solvers.newton_direction import CHOLESKY_FEATURES, Ground, Settled, Slope
 from widemargin.solvers.newton_steps import SHARE_OF_GAP, SHORT_STEP, NewtonSteps, visit
 
 # With a start that is not zero, rounding off may begin with this share of its gap, and of the
 # objective, at most: a larger delta would lead away from it.
 _WARM_SHARE, _WARM_ROUNDING = 0.02, 0.01
-# An iteration brings something if the gap falls by this share, and enough for rows in doubt alone
-# by this one; so many that do not are enough of them. After the latter, they are over all rows.
-_PROGRESS, _PROGRESS_BY_PARTS = 1e-6, 1e-4
-_PATIENCE, _PATIENCE_WITH_PARTS = 30, 2
 
 # Rows in doubt are those nearest to another piece of their loss, beside how far their scores may
 # move: this share of all, or this one once there is a useful bound; but not more than the third.
@@ -70,32 +58,6 @@ def can_delegate(problem):
 
 def _are_many(rows):
     return MANY_ENTRIES <= rows.n_rows * rows.n_features <= CHOLESKY_FEATURES * rows.n_rows
-
-
-class _Point(NamedTuple):
-    """What is known of a point.
-
-    Attributes
-    ----------
-    alpha : ndarray of shape (n,)
-        Its dual variables, none of them negative.
-    total : float
-        The sum of A = alpha y.
-    combined : ndarray of shape (d,)
-        X^T A.
-    primal, dual, rounding : float
-        Its values, and what rounding off costs.
-    trimming : float
-        What it costs to have A balanced, where losses are squared.
-    """
-
-    alpha: np.ndarray
-    total: float
-    combined: np.ndarray
-    primal: float
-    dual: float
-    rounding: float
-    trimming: float
 
 
 class Descent(NewtonSteps):
@@ -144,11 +106,7 @@ class Descent(NewtonSteps):
             share=share,
         )
         self.near, self.is_bounded = near, False  # whether there was a useful bound
-        self.best = State(self.coef, self.offset, start.dual)
-        # No dual variables at all prove that no objective is below zero.
-        self.best_primal, self.best_dual = np.inf, -np.inf if np.any(start.dual) else 0.0
-        self.least_gap, self.fruitless, self.slow = np.inf, 0, 0
-        self.best_is_exact = False  # whether its value comes from scores as the rows gave them
+        self.best = Best(problem, start, self.coef, self.offset, monitor)
         self.delegates = share == 1.0 and can_delegate(problem)
         self.deputies: newton_deputies.Deputies | None = None
         self.sampled: newton_deputies.Deputies | None = None
@@ -169,24 +127,24 @@ class Descent(NewtonSteps):
             gradient = self.coef - point.combined
             slanting = 0.5 * float(gradient @ gradient)
             self._remember(point)
-            self._look_for_progress()
-            if self.is_stuck:
+            self.best.look_for_progress()
+            if self.best.is_stuck:
                 return
-            unproved = not self.best_is_exact
+            unproved = not self.best.is_exact
             stop = yield from self._is_done(tol, point.rounding)
             if stop:
                 return
-            if unproved and self.best_is_exact:
+            if unproved and self.best.is_exact:
                 # Not as good as it seemed: go on from there, with slacks that are true again.
                 point = yield from self._visit()
                 monitor.iteration += self.share
                 continue
-            allowed = tol * self.best_primal
+            allowed = tol * self.best.primal
             self.near = self.near or self.decrement <= _NEAR * point.primal
             there = None
             if self.near and self.delegates:
                 there = yield from self._delegate(point, allowed)
-            if self.near and there is None and self.slow < _PATIENCE_WITH_PARTS:
+            if self.near and there is None and not self.best.is_slow:
                 there = yield from self._settle(point, allowed)
             if there is None:
                 yield from self.step(point.alpha, gradient, point.rounding, slanting, allowed)
@@ -197,8 +155,8 @@ class Descent(NewtonSteps):
 
     def _proved(self, point, tol) -> Asking:
         """Return the point, with dual variables that prove `tol` if deputies can make them so."""
-        needed = (1.0 - tol) * min(point.primal, self.best_primal)
-        if self.deputies is None or max(point.dual, self.best_dual) >= needed:
+        needed = (1.0 - tol) * min(point.primal, self.best.primal)
+        if self.deputies is None or max(point.dual, self.best.dual) >= needed:
             return point
         better = yield from self.deputies.prove(self.coef, self.offset, self.z, point, needed)
         return better or point
@@ -252,8 +210,7 @@ class Descent(NewtonSteps):
             if begun is None:
                 return None
             part, combined = begun
-            gap = self.best_primal - self.best_dual
-            left = max(_LEFT_BY_PART * allowed, _LEFT_OF_GAP * gap)
+            left = max(_LEFT_BY_PART * allowed, _LEFT_OF_GAP * self.best.gap)
             yield from part.approach(left, combined if start[2] is z else None)
             if self.monitor.must_stop():
                 return None
@@ -331,12 +288,12 @@ class Descent(NewtonSteps):
 
     def _is_better(self, there, point, allowed):
         """Return whether steps over some of the rows have led to a better point."""
-        bound = max(there.dual, self.best_dual)
+        bound = max(there.dual, self.best.dual)
         return there.primal < point.primal or there.primal - bound <= allowed
 
     def _leave(self, point, *vectors):
         """Have vectors of a point that nobody needs written anew."""
-        if self.best.dual is not point.alpha:
+        if self.best.state.dual is not point.alpha:
             vectors = point.alpha, *vectors
         self.spare = list(vectors)
 
@@ -346,25 +303,25 @@ class Descent(NewtonSteps):
         """Certify the start, and choose delta by its gap; return whether to stop."""
         risk = self.problem.risk
         yield from self.find_slack()
-        A = feasible_near(self.problem, self.best.dual)
+        A = feasible_near(self.problem, self.best.state.dual)
         combined = yield Product(self.rows, "combine", A)
         penalty = float(combined @ combined)
         if self.intercept is Intercept.PENALIZED:
             penalty += float(A.sum()) ** 2
-        self.best_dual = risk.dual(A) - 0.5 * penalty
-        self.best_primal = self._values(*self.dual_point())[0]
-        self.best_is_exact = True
+        self.best.dual = risk.dual(A) - 0.5 * penalty
+        self.best.primal = self._values(*self.dual_point())[0]
+        self.best.is_exact = True
         done = yield from self._is_done(tol)
-        gap = (self.best_primal - max(self.best_dual, 0.0)) / (self.best_primal or 1.0)
+        gap = (self.best.primal - max(self.best.dual, 0.0)) / (self.best.primal or 1.0)
         largest = min(_WARM_ROUNDING, max(_WARM_SHARE * gap, SHARE_OF_GAP * tol))
         if self.squared:
             return done
         # In the end z = alpha delta / c, and rounding off costs (c - alpha) z, between the bounds.
         alpha = (A * risk.y)[risk.cost > 0.0]
         inside = float((alpha * (1.0 - alpha / self.cost)).sum())
-        self.delta = min(self.delta, largest * self.best_primal / max(inside, 1e-300))
+        self.delta = min(self.delta, largest * self.best.primal / max(inside, 1e-300))
         rounding = self.rounding(*self.dual_point()[1:])
-        while rounding > largest * self.best_primal:
+        while rounding > largest * self.best.primal:
             self.delta *= 0.5
             rounding = self.rounding(*self.dual_point()[1:])
         return done
@@ -384,6 +341,7 @@ class Descent(NewtonSteps):
             z, alpha = (
                 self.spare.pop() if self.spare else np.empty(self.y.size) for _ in range(2)
             )
+            scores = np.empty(self.y.size) if self.fresh is None else self.fresh[1]
             combined, *sums = visit(
                 self.rows,
                 self.counted,
@@ -393,10 +351,11 @@ class Descent(NewtonSteps):
                 self.offset,
                 self.delta,
                 self.cap,
+                scores,
                 z,
                 alpha,
             )
-            self.z = z
+            self.z, self.fresh = z, (self.coef, scores)
         return self._point(alpha, combined, *self._values(None, *map(float, sums)))
 
     def _look(self) -> Asking:
@@ -409,7 +368,7 @@ class Descent(NewtonSteps):
 
     def _point(self, alpha, combined, primal, height, total, *costs):
         dual = height - 0.5 * float(combined @ combined)
-        return _Point(alpha, total, combined, primal, dual, *costs)
+        return Point(alpha, total, combined, primal, dual, *costs)
 
     def _values(self, A, above, below, loss_above, loss_below, aligned):
         """Return the primal value, the dual value less the penalty of X^T A, the sum of A, and
@@ -438,65 +397,35 @@ class Descent(NewtonSteps):
         return primal, height, above - below, rounding, trimming
 
     def _remember(self, point):
-        if point.primal < self.best_primal:
-            self.best_primal, self.best_is_exact = point.primal, self.is_exact
-            self.best.coef, self.best.offset = self.coef, self.offset
-        if point.dual > self.best_dual:
-            self.best_dual = point.dual
-            self.best.dual = self.directions.everywhere(point.alpha)
-
-    def _look_for_progress(self):
-        gap = self.best_primal - self.best_dual
-        self.fruitless = 0 if gap < (1.0 - _PROGRESS) * self.least_gap else self.fruitless + 1
-        self.slow = 0 if gap < (1.0 - _PROGRESS_BY_PARTS) * self.least_gap else self.slow + 1
-        self.least_gap = min(gap, self.least_gap)
-
-    @property
-    def is_stuck(self):
-        """Whether many iterations have brought nothing: numbers are too far apart."""
-        return self.fruitless >= _PATIENCE
+        self.best.take(point.primal, self.coef, self.offset, self.is_exact)
+        alpha = self.directions.everywhere(point.alpha)
+        self.best.take_dual(point.dual, alpha)
+        # What the fast products of some rows lose, a certificate has no bound for.
+        if self.counted is None and plain(self.rows) is self.rows:
+            if self.fresh is not None:
+                self.best.scored = self.fresh
+            self.best.combined = (alpha, point.combined) if point.is_fresh else None
 
     def _is_done(self, tol, rounding=0.0) -> Asking:
         """Return whether to stop; what is handed out is certified by fresh products."""
-        monitor = self.monitor
+        monitor, best = self.monitor, self.best
         if self.share < 1.0:
             # Of a sample, a good point is all that is asked for, not its proof.
             left = self.decrement + rounding
-            return left <= tol * self.best_primal or monitor.must_stop()
-        estimate = Certificate(self.best_primal, self.best_dual)
+            return left <= tol * best.primal or monitor.must_stop()
+        estimate = best.estimate()
         if estimate.relative_gap > tol and not monitor.must_stop():
-            stop = monitor.check(estimate, self.best, self.n_curved)
+            stop = monitor.check(estimate, best.state, self.n_curved)
             if stop:
-                monitor.settle((yield from self._certified()))
+                monitor.settle((yield from best.certified()))
             return stop
-        certificate = yield from self._certified()
-        self.best_primal, self.best_dual = certificate.primal, certificate.dual
-        if not self.best_is_exact:
+        certificate = yield from best.certified()
+        best.primal, best.dual = certificate.primal, certificate.dual
+        if not best.is_exact:
             # Slacks were moved step by step, and rounding has come with every step.
-            self.best_is_exact = True
-            self.coef, self.offset = self.best.coef, self.best.offset
-        return monitor.check(certificate, self.best, self.n_curved)
-
-    def _certified(self) -> Asking:
-        """Return the certificate of the best points."""
-        problem, best = self.problem, self.best
-        scores = np.zeros(self.rows.n_rows, like=home(self.rows))
-        if best.coef.any():
-            scores = yield Product(plain(self.rows), "scores", best.coef)
-        A = feasible_near(problem, best.dual)
-        combined = yield Product(plain(self.rows), "combine", A)
-        tol = self.monitor.tol
-        primal = upper_bound(problem, best.coef, best.offset, scores, tol)
-        dual = proved_by(problem, A, combined, tol)
-        if primal.value - dual.value > tol * primal.value:
-            here = best.coef, best.offset, primal
-            best.coef, best.offset, primal = lifted(
-                problem, best.coef, best.offset, scores, here, tol
-            )
-        return certificate_of(primal, dual)
-
-    def _gap(self):
-        return Certificate(self.best_primal, self.best_dual).relative_gap
+            best.is_exact = True
+            self.coef, self.offset = best.state.coef, best.state.offset
+        return monitor.check(certificate, best.state, self.n_curved)
 
     def _find_center(self) -> Asking:
         """Take the mean row: with a free intercept, rows less anything make the same problem."""

@@ -47,7 +47,7 @@ def improve(steps, factor, point, alpha, needed) -> Asking:
     factor : ndarray of shape (m,)
         How many rows each of them stands for.
     point
-        What all rows tell of it: see `_Point` of newton_descent.py.
+        What all rows tell of it: see `Point` of newton_best.py.
     alpha : ndarray of shape (m,)
         The witnesses' dual variables, as they are.
     needed : float

@@ -77,6 +77,7 @@ class NewtonSteps:
         self.n_curved = 0
         self.decrement = np.inf  # what the last step promised to take off the objective
         self.is_exact = False  # whether slacks come from scores as the rows gave them
+        self.fresh: tuple | None = None  # coefficients, and their scores as the rows gave them
 
     @property
     def squared(self):
@@ -172,6 +173,7 @@ class NewtonSteps:
         scores = 0.0
         if self.coef.any():
             scores = yield from self.scores(self.coef)
+            self.fresh = self.coef, scores
         self.z = 1.0 - self.y * (scores + self.offset)
         self.is_exact = True
 
@@ -280,11 +282,12 @@ class NewtonSteps:
         return Curved(weight, self.n_curved, float(total), plain=around is None)
 
 
-def visit(rows, index, y, cost, coef, offset, delta, cap, z, alpha):
+def visit(rows, index, y, cost, coef, offset, delta, cap, scores, z, alpha):
     """Return X^T A at a point, and sums over rows in memory, by one pass over them.
 
-    y and cost are (m,), of the rows `index`, (m,); None is all of them. So are z and alpha, which
-    receive slacks and dual variables. For the sums see `dual_point` in kernels/newton.py.
+    y and cost are (m,), of the rows `index`, (m,); None is all of them. So are scores, z and
+    alpha, which receive scores without the offset, slacks and dual variables. For the sums see
+    `dual_point` in kernels/newton.py.
     """
     of_rows = rows.arrays, index, y, cost
     of_point = coef, offset, delta, cap
@@ -292,7 +295,7 @@ def visit(rows, index, y, cost, coef, offset, delta, cap, z, alpha):
     def share(begin, end):
         combined, sums = np.zeros(coef.size), np.zeros(5)
         for low, high in rows.ranges(begin, end):
-            sums += kernels.visit(*of_rows, *of_point, low, high, z, alpha, combined)
+            sums += kernels.visit(*of_rows, *of_point, low, high, scores, z, alpha, combined)
         return combined, sums
 
     shares = threads.run(share, threads.shares(y.size, rows.n_entries))

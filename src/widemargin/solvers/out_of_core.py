@@ -14,7 +14,8 @@ from queue import Empty, Full, Queue
 
 import numpy as np
 
-from widemargin.certificate import certificate_of, certify_in_one_pass, parts_of
+from widemargin.arrays import parts_of
+from widemargin.certificate import certificate_of, certify_in_one_pass
 from widemargin.kernels import coordinate as kernels
 from widemargin.kernels import rows as row_kernels
 from widemargin.problem import Intercept, State

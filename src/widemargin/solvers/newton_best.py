@@ -1,0 +1,152 @@
+"""The best points that Newton's method has seen, and their certificate: see newton.py.
+
+Values on the way come from slacks that were moved step by step, and decide nothing but when to ask
+for a certificate. That is made by certificate.py, from products of the coefficients and the dual
+variables themselves; where the last look at all rows has just made them, it takes these.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from widemargin.certificate import (
+    Certificate,
+    certificate_of,
+    feasible_near,
+    proved_by,
+    upper_bound,
+)
+from widemargin.data.rows import home, plain
+from widemargin.problem import State
+from widemargin.solvers.lockstep import Asking, Product
+from widemargin.solvers.multiple import lifted
+
+# An iteration brings something if the gap falls by this share, and enough for rows in doubt alone
+# by this one; so many that do not are enough of them. After the latter, they are over all rows.
+_PROGRESS, _PROGRESS_BY_PARTS = 1e-6, 1e-4
+_PATIENCE, _PATIENCE_WITH_PARTS = 30, 2
+
+
+class Point(NamedTuple):
+    """What is known of a point.
+
+    Attributes
+    ----------
+    alpha : ndarray of shape (n,)
+        Its dual variables, none of them negative.
+    total : float
+        The sum of A = alpha y.
+    combined : ndarray of shape (d,)
+        X^T A.
+    primal, dual, rounding : float
+        Its values, and what rounding off costs.
+    trimming : float
+        What it costs to have A balanced, where losses are squared.
+    is_fresh : bool
+        Whether X^T A is as the rows gave it for just this A.
+    """
+
+    alpha: np.ndarray
+    total: float
+    combined: np.ndarray
+    primal: float
+    dual: float
+    rounding: float
+    trimming: float
+    is_fresh: bool = True
+
+
+class Best:
+    """The best primal point and the best dual variables seen, and how the gap has fallen.
+
+    Attributes
+    ----------
+    state : State
+        Both of them.
+    primal, dual : float
+        Their values.
+    is_exact : bool
+        Whether the primal value comes from scores as the rows gave them.
+    scored : tuple of ndarray (d,) and ndarray (n,), or None
+        Coefficients, and their scores as the rows gave them.
+    combined : tuple of ndarray (n,) and ndarray (d,), or None
+        Dual variables alpha, and X^T (alpha y) as the rows gave it.
+    """
+
+    def __init__(self, problem, start, coef, offset, monitor):
+        self.problem, self.risk, self.monitor = problem, problem.risk, monitor
+        self.state = State(coef, offset, start.dual)
+        # No dual variables at all prove that no objective is below zero.
+        self.primal, self.dual = np.inf, -np.inf if np.any(start.dual) else 0.0
+        self.is_exact = False
+        self.scored: tuple | None = None
+        self.combined: tuple | None = None
+        self.least_gap, self.fruitless, self.slow = np.inf, 0, 0
+
+    @property
+    def gap(self):
+        return self.primal - self.dual
+
+    def estimate(self) -> Certificate:
+        """Return what the values on the way would prove, if they were exact."""
+        return Certificate(self.primal, self.dual)
+
+    def take(self, primal, coef, offset, is_exact):
+        """Remember a primal point, if it is better."""
+        if primal < self.primal:
+            self.primal, self.is_exact = primal, is_exact
+            self.state.coef, self.state.offset = coef, offset
+
+    def take_dual(self, dual, alpha):
+        """Remember dual variables, if they are better."""
+        if dual > self.dual:
+            self.dual, self.state.dual = dual, alpha
+
+    def look_for_progress(self):
+        """Count the iterations that have brought nothing, or little."""
+        gap = self.gap
+        self.fruitless = 0 if gap < (1.0 - _PROGRESS) * self.least_gap else self.fruitless + 1
+        self.slow = 0 if gap < (1.0 - _PROGRESS_BY_PARTS) * self.least_gap else self.slow + 1
+        self.least_gap = min(gap, self.least_gap)
+
+    @property
+    def is_stuck(self):
+        """Whether many iterations have brought nothing: numbers are too far apart."""
+        return self.fruitless >= _PATIENCE
+
+    @property
+    def is_slow(self):
+        """Whether steps over some of the rows bring too little."""
+        return self.slow >= _PATIENCE_WITH_PARTS
+
+    def certified(self) -> Asking:
+        """Return the certificate of the best points."""
+        problem, state, tol = self.problem, self.state, self.monitor.tol
+        scores = yield from self._scores()
+        dual = yield from self._proved()
+        primal = upper_bound(problem, state.coef, state.offset, scores, tol)
+        if primal.value - dual.value > tol * primal.value:
+            here = state.coef, state.offset, primal
+            state.coef, state.offset, primal = lifted(
+                problem, state.coef, state.offset, scores, here, tol
+            )
+        return certificate_of(primal, dual)
+
+    def _scores(self) -> Asking:
+        rows, coef = self.problem.rows, self.state.coef
+        if self.scored is not None and self.scored[0] is coef:
+            return self.scored[1]
+        if not coef.any():
+            return np.zeros(rows.n_rows, like=home(rows))
+        scores = yield Product(plain(rows), "scores", coef)
+        return scores
+
+    def _proved(self) -> Asking:
+        problem, alpha = self.problem, self.state.dual
+        if self.combined is not None and self.combined[0] is alpha:
+            bound = proved_by(problem, self.risk.signed(alpha), self.combined[1], self.monitor.tol)
+            if bound.value > -np.inf:  # they are feasible as they are
+                return bound
+        A = feasible_near(problem, alpha)
+        combined = yield Product(plain(problem.rows), "combine", A)
+        return proved_by(problem, A, combined, self.monitor.tol)
