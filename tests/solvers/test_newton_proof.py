@@ -226,6 +226,24 @@ def test_two_looks_at_all_rows_are_enough(intercept, sparse, C):
         assert "proof" in monitor.phases
 
 
+@pytest.mark.parametrize("intercept", Intercept)
+def test_what_witnesses_say_of_their_sums_is_not_believed(intercept):
+    n = 60_000
+    X, y = tall(n=n, d=6)
+    problem = squared_problem(X, y, np.full(n, 100.0), intercept)
+    improve, asked = newton_proof.improve, []
+
+    def boast(*arguments):
+        proof = yield from improve(*arguments)
+        asked.append(proof)
+        return proof and proof._replace(combined=10.0 * proof.combined)
+
+    with delegating(), mock.patch.object(newton_proof, "improve", boast):
+        state, monitor = solve(problem, 1e-3)
+    assert any(asked)
+    assert_certified(problem, state, monitor)
+
+
 def test_problems_side_by_side_prove_each_their_own():
     n = 30_000
     X, _ = tall(n=n, d=6)
