@@ -13,6 +13,7 @@ from tests.device_array import DeviceArray, device
 from widemargin import passes
 from widemargin.arrays import on_host
 from widemargin.data import as_rows
+from widemargin.losses import Loss
 from widemargin.passes import cpu, gpu
 from widemargin.risk.margin import MarginLine
 from widemargin.solvers.line_search import Penalty, exact
@@ -25,7 +26,7 @@ KERNELS = (
     "dual_point",
     "lowest",
     "margin_cut",
-    "margin_line",
+    "margin_rates",
     "margin_sums",
     "mean_curvature",
     "mixture",
@@ -55,18 +56,18 @@ def _as_on_gpu(function):
     return run
 
 
-def _margin_walk(y, cost, squared, S, T, penalty, rounding, moved, guess, instead_of_zero, beyond):
+def _margin_walk(y, cost, loss, S, T, penalty, rounding, moved, guess, instead_of_zero, beyond):
     """What the kernel of this name does, by passes of the host's."""
     y, cost, S, T, penalty = (array.host_array for array in (y, cost, S, T, penalty))
     a, b, c = penalty.sum(axis=0)
     D = T - S
     if a <= rounding * c:
         a, b, D = 0.0, 0.0, np.full_like(S, moved)
-    line = MarginLine(*cpu.margin_line(y, cost, squared, S, D), squared)
+    line = MarginLine(*cpu.margin_rates(y, S, D), cost, Loss("", *loss))
     step = exact(Penalty(a, b, 0.0), line, guess)[0] or instead_of_zero
     cpu.advance(S, D, step, beyond * (1.0 - step))
-    slope, *numbers = cpu.margin_cut(y, cost, squared, D)
-    at_end = cpu.margin_cut(y, cost, squared, S)[1]
+    slope, *numbers = cpu.margin_cut(y, cost, loss, D)
+    at_end = cpu.margin_cut(y, cost, loss, S)[1]
     return (
         device(slope),
         device(np.packbits(slope != 0.0)),

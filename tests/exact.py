@@ -7,26 +7,40 @@ import scipy.sparse as sp
 from widemargin.problem import Intercept
 
 
-def optimum(X, y, cost, *, squared, intercept):
-    """Return the optimal value of 1/2 |w|^2 (+ 1/2 b^2) + sum_i c_i xi_i^p.
+def optimum(X, y, cost, *, loss, intercept):
+    """Return the optimal value of 1/2 |w|^2 (+ 1/2 b^2) + sum_i c_i loss(1 - y_i (w.x_i + b)).
 
-    Variables (w, b, xi); constraints y_i (w.x_i + b) + xi_i >= 1, xi_i >= 0, and b = 0
+    Variables (w, b, v, up, down), where a residual r_i is split so that what is left is small:
+
+        |r_i - v_i - up_i + down_i| <= eps,     up, down >= 0
+        loss = v^2 / (2 bend) + high up - low down
+
+    without v where there is no bend, without up or down where there is no such bound; and b = 0
     where there is no intercept.
     """
     counted = cost > 0.0
     X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)[counted]
     y, cost = y[counted].astype(np.float64), cost[counted]
     n, d = X.shape
+    unit, nothing = sp.eye_array(n), np.zeros(n)
+    # Of each kind of variable: its square, what it costs, its sign in what is left.
+    kinds = [(cost / loss.bend, nothing, -unit)] if loss.bend > 0.0 else []
+    n_free = d + 1 + n * len(kinds)
+    kinds += [(nothing, loss.high * cost, -unit)] if loss.high < np.inf else []
+    kinds += [(nothing, -loss.low * cost, unit)] if loss.low > -np.inf else []
+    squares, linear, signs = zip(*kinds)
     penalty_b = 1.0 if intercept is Intercept.PENALIZED else 0.0
-    penalty_xi = 2.0 * cost if squared else np.zeros(n)
-    P = sp.diags_array(np.concatenate([np.ones(d), [penalty_b], penalty_xi])).tocsc()
-    q = np.concatenate([np.zeros(d + 1), np.zeros(n) if squared else cost])
-    margins = sp.hstack([sp.csr_array(-y[:, None] * np.c_[X, np.ones(n)]), -sp.eye_array(n)])
-    slacks = sp.hstack([sp.csr_array((n, d + 1)), -sp.eye_array(n)])
-    blocks, bounds = [margins, slacks], [-np.ones(n), np.zeros(n)]
-    cones = [clarabel.NonnegativeConeT(2 * n)]
+    P = sp.diags_array(np.concatenate([np.ones(d), [penalty_b], *squares])).tocsc()
+    q = np.concatenate([np.zeros(d + 1), *linear])
+    # 1 - y (w.x + b) and what is taken off it, at most eps and no less than -eps.
+    left = sp.hstack([sp.csr_array(-y[:, None] * np.c_[X, np.ones(n)]), *signs])
+    n_bounded = q.size - n_free
+    positive = sp.hstack([sp.csr_array((n_bounded, n_free)), -sp.eye_array(n_bounded)])
+    blocks = [left, -left, positive]
+    bounds = [np.full(n, loss.eps - 1.0), np.full(n, loss.eps + 1.0), np.zeros(n_bounded)]
+    cones = [clarabel.NonnegativeConeT(2 * n + n_bounded)]
     if intercept is Intercept.NONE:
-        only_b = sp.csr_array(([1.0], ([0], [d])), shape=(1, d + 1 + n))
+        only_b = sp.csr_array(([1.0], ([0], [d])), shape=(1, q.size))
         blocks.insert(0, only_b)
         bounds.insert(0, np.zeros(1))
         cones.insert(0, clarabel.ZeroConeT(1))

@@ -1,12 +1,38 @@
 """Random small problems for property tests."""
 
+from math import inf
+
 import numpy as np
 import scipy.sparse as sp
 from hypothesis import strategies as st
 
 from widemargin.data import as_rows
+from widemargin.losses import SMOOTH_HINGE, Loss
 from widemargin.problem import Intercept, Problem
-from widemargin.risk import CrammerSinger, Hinge, PairwiseHinge, SquaredHinge
+from widemargin.risk import CrammerSinger, Hinge, MarginRisk, PairwiseHinge, SquaredHinge
+
+
+def SmoothHinge(y, cost):
+    return MarginRisk(y, cost, SMOOTH_HINGE)
+
+
+def Tube(y, cost):
+    """Kinks on both sides."""
+    return MarginRisk(y, cost, Loss("tube", eps=0.25, low=-0.5))
+
+
+def SquaredTube(y, cost):
+    """No bounds on either side, and a flat bottom."""
+    return MarginRisk(y, cost, Loss("squared_tube", eps=0.25, low=-inf, high=inf, bend=0.5))
+
+
+def Huber(y, cost):
+    """A parabola between two straight lines."""
+    return MarginRisk(y, cost, Loss("huber", low=-0.5, bend=0.25))
+
+
+#: risks of classes, and losses that nothing but the numbers of a loss knows of
+RISKS = [Hinge, SquaredHinge, SmoothHinge, Tube, SquaredTube, Huber]
 
 
 @st.composite
@@ -24,7 +50,7 @@ def problems(draw, scales=(0.1, 1.0, 10.0), costs=(0.01, 1.0, 100.0)):
     y[0], y[1] = 1, -1
     cost = draw(st.sampled_from(costs)) * rng.integers(0, 4, n)
     cost[:2] = np.maximum(cost[:2], 0.01)
-    risk = draw(st.sampled_from([Hinge, SquaredHinge]))
+    risk = draw(st.sampled_from(RISKS))
     rows = as_rows(sp.csr_matrix(X) if draw(st.booleans()) else X)
     return Problem(rows, risk(y, cost), draw(st.sampled_from(Intercept)))
 

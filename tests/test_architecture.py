@@ -21,7 +21,8 @@ ALLOWED = {
     "tensors": {"strict"},
     "data": {"arrays", "kernels", "labels", "threads", "atomic", "strict"},
     "passes": {"arrays", "kernels", "rounding", "threads"},
-    "risk": {"arrays", "passes", "rounding", "threads"},
+    "losses": set(),
+    "risk": {"arrays", "kernels", "losses", "passes", "rounding", "threads"},
     "problem": {"data", "risk"},
     "certificate": {"arrays", "data", "risk", "problem", "rounding", "words"},
     "monitor": {"certificate", "kernels"},
@@ -31,6 +32,7 @@ ALLOWED = {
     "report": {"arrays", "atomic", "curves", "labels", "metrics", "words"},
     "plot": {"curves", "estimators"},
     "solvers": {
+        "losses",
         "arrays",
         "passes",
         "data",
@@ -44,6 +46,7 @@ ALLOWED = {
     "datasets": {"data"},
     "metrics": {"kernels"},
     "estimators": {
+        "losses",
         "arrays",
         "labels",
         "metrics",
@@ -62,6 +65,7 @@ ALLOWED = {
     },
     "model_io": {"arrays", "estimators", "solvers", "certificate", "atomic", "tensors"},
     "dask": {
+        "losses",
         "rounding",
         "estimators",
         "solvers",
@@ -74,6 +78,7 @@ ALLOWED = {
         "threads",
     },
     "cli": {
+        "losses",
         "estimators",
         "model_io",
         "data",

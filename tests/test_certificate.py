@@ -22,7 +22,7 @@ def exact(problem):
         problem.rows.matrix,
         problem.risk.y,
         problem.risk.cost,
-        squared=problem.risk.squared,
+        loss=problem.risk.loss,
         intercept=problem.intercept,
     )
 

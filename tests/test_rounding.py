@@ -5,10 +5,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from fuzz.objective import exact_loss
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
-from strategies import gradings
+from strategies import RISKS, gradings
 
 from widemargin import LinearRanker, LinearSVC, OrdinalSVC, certify
 from widemargin.certificate import (
@@ -21,7 +22,7 @@ from widemargin.certificate import (
 from widemargin.data import as_rows
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State, Tangents
-from widemargin.risk import Bound, CrammerSinger, Hinge, PairwiseHinge, SquaredHinge
+from widemargin.risk import Bound, CrammerSinger, Hinge, PairwiseHinge
 from widemargin.solvers.descent import Descent
 
 SCALES = (1e-30, 1e-8, 1.0, 1e5, 1e16, 1e30)
@@ -54,7 +55,7 @@ def exact_objective(problem, X, coef, offset):
     if isinstance(risk, PairwiseHinge):
         return total + exact_pairs(risk, scores)
     for y, cost, s in zip(risk.y.tolist(), risk.cost.tolist(), scores):
-        total += Fraction(cost) * max(Fraction(0), 1 - y * s) ** (2 if risk.squared else 1)
+        total += Fraction(cost) * exact_loss(risk.loss, 1 - y * s)
     return total
 
 
@@ -79,9 +80,9 @@ def exact_dual(problem, X, A):
         w.append(sum(A))
     total = -sum(v * v for v in w) / 2
     for a, y, cost in zip(A, risk.y.tolist(), risk.cost.tolist()):
-        total += a * y
-        if risk.squared and a:
-            total -= a * a / (4 * Fraction(cost))
+        total += a * y - Fraction(risk.loss.eps) * abs(a)
+        if risk.loss.bend and a:
+            total -= Fraction(risk.loss.bend) * a * a / (2 * Fraction(cost))
     return total
 
 
@@ -120,7 +121,7 @@ def stated_problems(draw):
     rows = as_rows(sp.csr_matrix(X) if draw(st.booleans()) else X)
     cost = draw(st.sampled_from([1e-8, 1.0, 1e10])) * 10.0 ** rng.integers(-12, 12, n)
     intercept = draw(st.sampled_from(Intercept))
-    kind = draw(st.sampled_from([Hinge, SquaredHinge, CrammerSinger]))
+    kind = draw(st.sampled_from([*RISKS, CrammerSinger]))
     size = 1.0 / max(1e-300, float(np.abs(X).max()))
     if kind is CrammerSinger:
         problem = Problem(rows, CrammerSinger(rng.integers(0, 3, n), cost, 3), intercept)

@@ -40,7 +40,7 @@ def sorted_exact(penalty: Penalty, line, guess: float) -> tuple[float, float]:
 
 def _margin(line: MarginLine):
     """Breakpoints > 0 of max(0, slack + step rate), their jumps in slope, and the slope at 0."""
-    slack, rate = line.slack, line.rate
+    slack, rate = line.cost * line.residual, line.cost * line.rate  # of a hinge
     with np.errstate(divide="ignore", invalid="ignore"):
         steps = -slack / rate
     counted = (rate != 0.0) & (steps > 0.0)

@@ -247,7 +247,7 @@ def test_the_factor_is_the_best_between(problem, ratio):
     raised = (
         type(risk)(risk.y, ratio * risk.cost, *risk.outputs)
         if risk.outputs
-        else type(risk)(risk.y, ratio * risk.cost)
+        else risk.over(risk.y, ratio * risk.cost)
     )
     later = Problem(problem.rows, raised, problem.intercept)
     start = carried(later, state, ratio)

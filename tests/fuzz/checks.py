@@ -199,7 +199,7 @@ def _largest_sum(X, problem, coef, offset):
             losses = risk.weight.sum() * float(risk.weight @ sizes) * 2.0
         else:
             sizes = sizes.reshape(len(X), -1).sum(axis=1)
-            squared = isinstance(risk, MarginRisk) and risk.squared
+            squared = isinstance(risk, MarginRisk) and risk.loss.high == np.inf
             losses = float(risk.cost @ (sizes**2 if squared else sizes))
         return losses + float(np.vdot(coef, coef)) + float(np.vdot(offset, offset))
 
@@ -263,15 +263,13 @@ def _at_cost(risk, power):
     cost = np.ldexp(risk.cost, -2 * power)
     if isinstance(risk, CrammerSinger):
         return CrammerSinger(risk.y, cost, *risk.outputs)
-    return type(risk)(risk.y, cost)
+    return risk.over(risk.y, cost)
 
 
 def _beside_clarabel(problem, part, case):
     risk = problem.risk
     try:
-        least = optimum(
-            case.X, risk.y, risk.cost, squared=risk.squared, intercept=problem.intercept
-        )
+        least = optimum(case.X, risk.y, risk.cost, loss=risk.loss, intercept=problem.intercept)
     except AssertionError:  # it was not solved
         return []
     slack = _CLARABEL * (abs(least) + 1e-2 * float(risk.cost.sum()) + 1e-3)

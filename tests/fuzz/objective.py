@@ -3,13 +3,18 @@
 Each float64 is a whole number of 2^-1074, so that integers are all it takes.
 """
 
+import math
 from fractions import Fraction
 
 import numpy as np
 import scipy.sparse as sp
 
+from widemargin.losses import HINGE, SQUARED_HINGE
 from widemargin.problem import Intercept
 from widemargin.risk import CrammerSinger, PairwiseHinge
+
+# Losses that are powers, of whole numbers in place of fractions.
+_POWERS = {HINGE: 1, SQUARED_HINGE: 2}
 
 _PLACES = 1074
 _ONE = 1 << _PLACES
@@ -70,10 +75,27 @@ class ExactProblem:
         scores = [s for (s,) in scores]
         if isinstance(risk, PairwiseHinge):
             return Fraction(_pairs(risk, scores, one), one * one)
-        total, power = 0, 2 if risk.squared else 1
+        if risk.loss not in _POWERS:
+            total = Fraction(0)
+            for y, cost, s in zip(risk.y.tolist(), risk.cost.tolist(), scores):
+                total += Fraction(cost) * exact_loss(risk.loss, 1 - y * Fraction(s, one))
+            return total
+        total, power = 0, _POWERS[risk.loss]
         for y, cost, s in zip(risk.y.tolist(), _wholes(risk.cost), scores):
             total += cost * max(0, one - int(y) * s) ** power
         return Fraction(total, _ONE * one**power)
+
+
+def exact_loss(loss, residual):
+    """Return the loss of a residual, a Fraction, for one unit of cost."""
+    eps, low, high, bend = loss.numbers
+    excess = residual - min(max(residual, -Fraction(eps)), Fraction(eps))
+    if bend == 0.0:
+        return excess * Fraction(high if excess > 0 else low)
+    slope = excess / Fraction(bend)
+    slope = slope if high == math.inf else min(slope, Fraction(high))
+    slope = slope if low == -math.inf else max(slope, Fraction(low))
+    return slope * (excess - Fraction(bend) * slope / 2)
 
 
 def _pairs(risk, scores, one):

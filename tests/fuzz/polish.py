@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from widemargin.losses import HINGE, SQUARED_HINGE
 from widemargin.problem import Intercept
 
 # Dual variables so near a bound, in parts of it, are taken to be there.
@@ -27,6 +28,8 @@ def polished(X, problem, state) -> Fraction | None:
         With a Hinge or SquaredHinge.
     state : State
     """
+    if problem.risk.loss not in (HINGE, SQUARED_HINGE):
+        return None
     return _Polish(X, problem).objective_near(state)
 
 
@@ -34,7 +37,7 @@ class _Polish:
     def __init__(self, X, problem):
         risk = problem.risk
         counted = np.flatnonzero(risk.cost > 0.0)
-        self.counted, self.squared = counted, risk.squared
+        self.counted, self.squared = counted, risk.loss is SQUARED_HINGE
         self.cost = [Fraction(c) for c in risk.cost[counted].tolist()]
         self.penalties = [Fraction(1)] * X.shape[1]
         signed = X[counted].astype(np.float64) * risk.y[counted, None]

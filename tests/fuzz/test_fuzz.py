@@ -112,5 +112,5 @@ def test_the_exact_optimum(kind, intercept):
     found = ExactProblem(X, risk, intercept).objective(state.coef, state.offset)
     least = polished(X, problem, state)
     assert found * (1 - Fraction(1, 10**12)) < least <= found
-    other = optimum(X, y, risk.cost, squared=risk.squared, intercept=intercept)
+    other = optimum(X, y, risk.cost, loss=risk.loss, intercept=intercept)
     assert float(least) == pytest.approx(other, rel=1e-8)

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import scipy.sparse
 from sklearn.datasets import make_classification
+from strategies import RISKS
 
 from widemargin import LinearRanker, LinearSVC, LinearSVCCV, certify, load_model, save_model
 from widemargin.data import as_rows
+from widemargin.losses import LOSSES
 from widemargin.passes import cpu
 from widemargin.passes import gpu as passes
 from widemargin.risk.margin import MarginLine
@@ -181,19 +183,22 @@ def test_other_sums(matrix):
 
 
 @pytest.mark.parametrize("n", [1, 31, 1000, 300_001])
-@pytest.mark.parametrize("squared", [False, True])
-def test_passes(n, squared):
+@pytest.mark.parametrize(
+    "loss", [kind([1], [1.0]).loss for kind in RISKS], ids=lambda loss: loss.name
+)
+def test_passes(n, loss):
     random = np.random.default_rng(n)
     y = random.choice([-1, 1], n).astype(np.int8)
     cost, S, D = random.random(n), random.normal(size=n), random.normal(size=n)
     cost[::7] = 0.0
-    cap = np.inf if squared else 1.0
+    numbers = loss.numbers
+    smooth = *numbers[:3], 0.5
     calls = {
-        "margin_cut": (y, cost, squared, S),
-        "margin_line": (y, cost, squared, S, D),
-        "curvature": (S, cost, 0.5, cap),
-        "mean_curvature": (S, cost, 0.5, cap, D, 0.7),
-        "dual_point": (S, y, cost, 0.5, cap),
+        "margin_cut": (y, cost, numbers, S),
+        "margin_rates": (y, S, D),
+        "curvature": (S, cost, smooth),
+        "mean_curvature": (S, cost, smooth, D, 0.7),
+        "dual_point": (S, y, cost, smooth, loss.bend),
     }
     for name, arguments in calls.items():
         expected = getattr(cpu, name)(*arguments)
@@ -204,7 +209,7 @@ def test_passes(n, squared):
     np.testing.assert_allclose(
         host(passes.rates(*map(cupy.asarray, (y, S)), 0.3)), cpu.rates(y, S, 0.3)
     )
-    weight = cpu.curvature(S, cost, 0.5, cap)[0]
+    weight = cpu.curvature(S, cost, smooth)[0]
     expected = np.flatnonzero(weight)
     np.testing.assert_array_equal(
         host(passes.places(cupy.asarray(weight), expected.size)), expected
@@ -217,21 +222,20 @@ def test_passes(n, squared):
         (0.3 * n, 0.01 * n, 0.0, 0.0),  # to either side
         (-0.3 * n, 0.01 * n, 0.0, 0.0),
     ):
-        numbers = 0.5, cap, slope, curvature, guess, slope_left
-        expected = cpu.lowest(S, D, cost, *numbers)
-        found = passes.lowest(*map(cupy.asarray, (S, D, cost)), *numbers)
-        np.testing.assert_allclose(found, expected, rtol=1e-9, err_msg=str(numbers))
-    slack, rate = cpu.margin_line(y, cost, squared, S, D)
+        way = smooth, slope, curvature, guess, slope_left
+        expected = cpu.lowest(S, D, cost, *way)
+        found = passes.lowest(*map(cupy.asarray, (S, D, cost)), *way)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, err_msg=str(way))
+    residual, rate = cpu.margin_rates(y, S, D)
+    rows = residual, rate, cost
+    rows_there = [cupy.asarray(array) for array in rows]
     for count in (1, 3, 8, 33):
         steps = np.linspace(0.0, 2.0, count)
-        sums, pieces = cpu.margin_sums(slack, rate, squared, steps)
-        found, changes = passes.margin_sums(
-            cupy.asarray(slack), cupy.asarray(rate), squared, steps
-        )
+        sums, pieces = cpu.margin_sums(*rows, numbers, steps)
+        found, changes = passes.margin_sums(*rows_there, numbers, steps)
         np.testing.assert_allclose(found, sums, rtol=1e-10, atol=1e-10)
         np.testing.assert_array_equal(changes, (pieces[1:] != pieces[:-1]).sum(axis=1))
-    here = MarginLine(slack, rate, squared)
-    there = MarginLine(cupy.asarray(slack), cupy.asarray(rate), squared)
+    here, there = MarginLine(*rows, loss), MarginLine(*rows_there, loss)
     for a, b in itertools.product((0.01 * n, n), (-2.0 * n, -0.1 * n, 0.1 * n)):
         penalty = Penalty(a, b, n)
         expected = exact(penalty, here, guess=0.1)
@@ -243,7 +247,7 @@ def test_passes(n, squared):
             arrays = [cupy.asarray(array) for array in (y, cost, S, S + D)]
             sums = cupy.asarray([[0.5 * a, b, n], [0.5 * a, 0.0, n]])
             slope, lossy, found = passes.margin_walk(
-                *arrays[:2], squared, *arrays[2:], sums, 1e-9, 0.0, guess, instead, 0.1
+                *arrays[:2], numbers, *arrays[2:], sums, 1e-9, 0.0, guess, instead, 0.1
             )
             step, *terms, at_end, value, constant, active = found()
             assert terms == [a, b, 2 * n]
@@ -256,10 +260,10 @@ def test_passes(n, squared):
             moved, ahead = S.copy(), D.copy()
             cpu.advance(moved, ahead, step, 0.1 * (1.0 - step))
             np.testing.assert_allclose(arrays[2].get(), moved, rtol=1e-12, atol=1e-12)
-            losses = cpu.margin_cut(y, cost, squared, moved)[1]
+            losses = cpu.margin_cut(y, cost, numbers, moved)[1]
             assert at_end == pytest.approx(losses, rel=1e-12)
             for one, other in zip(
-                (slope, *rest), cpu.margin_cut(y, cost, squared, ahead), strict=True
+                (slope, *rest), cpu.margin_cut(y, cost, numbers, ahead), strict=True
             ):
                 np.testing.assert_allclose(host(one), other, rtol=1e-10, atol=1e-10)
             np.testing.assert_array_equal(lossy.get(), np.packbits(slope.get() != 0.0))
@@ -270,19 +274,19 @@ def test_passes(n, squared):
     np.testing.assert_allclose(ahead.get(), D)
 
 
-@pytest.mark.parametrize("squared", [False, True])
-def test_a_way_made_of_rounding(squared):
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_a_way_made_of_rounding(loss):
     # Of a walk nothing is left but the change of an intercept.
     random = np.random.default_rng(0)
     n = 10_000
     y, cost = random.choice([-1, 1], n).astype(np.int8), random.random(n)
     S, far = random.normal(size=n) - 1.0, random.normal(size=n)
-    line = MarginLine(*cpu.margin_line(y, cost, squared, S, np.full(n, 0.5)), squared)
+    line = MarginLine(*cpu.margin_rates(y, S, np.full(n, 0.5)), cost, loss)
     expected, value = exact(Penalty(0.0, 0.0, 0.0), line, guess=0.1)
     arrays = [cupy.asarray(array) for array in (y, cost, S, S + far)]
     sums = cupy.asarray([[1e-30, 1e-20, 1.0]])
     numbers = passes.margin_walk(
-        *arrays[:2], squared, *arrays[2:], sums, 1e-26, 0.5, 0.1, 0.0, 0.1
+        *arrays[:2], loss.numbers, *arrays[2:], sums, 1e-26, 0.5, 0.1, 0.0, 0.1
     )[2]()
     assert numbers[0] == pytest.approx(expected, rel=1e-4)
     assert numbers[1:4].tolist() == [0.0, 0.0, 1.0]

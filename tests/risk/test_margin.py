@@ -1,12 +1,14 @@
+from fractions import Fraction
+
 import numpy as np
 import pytest
+from fuzz.objective import exact_loss
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
+from strategies import RISKS
 
 from widemargin.risk import Hinge, SquaredHinge
-
-RISKS = [Hinge, SquaredHinge]
 
 
 def random_risk(kind, seed, n=12, ties=False):
@@ -24,8 +26,9 @@ def random_risk(kind, seed, n=12, ties=False):
 @pytest.mark.parametrize("kind", RISKS)
 def test_value_is_the_sum_of_losses(kind):
     risk = kind([1, -1, 1], [2.0, 3.0, 0.0])
-    power = 2 if risk.squared else 1
-    expected = 2.0 * 0.5**power + 3.0 * 1.25**power
+    expected = sum(
+        c * float(exact_loss(risk.loss, Fraction(z))) for c, z in [(2.0, 0.5), (3.0, 1.25)]
+    )
     assert risk.value(np.array([0.5, 0.25, -7.0])) == pytest.approx(expected)
 
 
@@ -36,7 +39,9 @@ def test_slope_supports_the_risk_from_below(kind, seed):
     cut = risk.cut(S)
     assert cut.value == pytest.approx(risk.value(S))
     assert cut.slope @ S + cut.constant == pytest.approx(cut.value, abs=1e-9)
-    assert cut.active == np.count_nonzero(risk.y * S < 1.0)
+    excess = np.abs(1.0 - risk.y * S) > risk.loss.eps
+    below = risk.y * S < 1.0 - risk.loss.eps
+    assert cut.active == np.count_nonzero(below if risk.loss.is_one_sided else excess)
     other = S + rng.standard_normal(S.size)
     assert risk.value(other) >= cut.slope @ other + cut.constant - 1e-9
     np.testing.assert_allclose(risk.unpack(cut.code), cut.slope)
@@ -59,12 +64,12 @@ def test_dual_is_the_conjugate(kind, seed):
     assert risk.dual(-cut.slope) == pytest.approx(cut.constant, abs=1e-9)
 
 
-@pytest.mark.parametrize("kind", RISKS)
+@pytest.mark.parametrize("kind", [Hinge, SquaredHinge])
 def test_dual_is_minus_infinity_outside_its_domain(kind):
     risk = kind([1, -1], [1.0, 0.0])
     assert risk.dual(np.array([-0.1, 0.0])) == -np.inf
     assert risk.dual(np.array([0.5, -0.1])) == -np.inf
-    assert risk.dual(np.array([2.0, 0.0])) == (1.0 if risk.squared else -np.inf)
+    assert risk.dual(np.array([2.0, 0.0])) == (1.0 if kind is SquaredHinge else -np.inf)
 
 
 @pytest.mark.parametrize("kind", RISKS)
@@ -109,19 +114,25 @@ def test_the_line_is_the_risk_along_it(kind, seed):
         assert sums.values[j] == pytest.approx(risk.value(S + step * D), abs=1e-12)
         slope = (risk.value(S + (step + h) * D) - risk.value(S + (step - h) * D)) / (2 * h)
         assert sums.slopes[j] == pytest.approx(slope, abs=1e-5)
-    lossy = risk.y * (S + steps[:, None] * D) <= 1.0
-    some = np.flatnonzero((lossy[0] != lossy[1]) & (risk.cost > 0.0))
+    # Rows that are on one piece at both steps make a parabola in between, the others the rest.
     part = risk.line(S, D).between(sums, 0)
-    if some.size == 0:
-        assert part is None
-    else:
-        expected = kind(risk.y[some], risk.cost[some]).value(S[some] + 0.3 * D[some])
-        assert part.evaluate(steps).values[1] == pytest.approx(expected, abs=1e-12)
+    changed = sums.pieces[0] != sums.pieces[1]
+    assert (part is None) == (not changed.any())
+    expected = risk.over(risk.y[changed], risk.cost[changed]).value((S + 0.3 * D)[changed])
+    assert (0.0 if part is None else part.evaluate(steps).values[1]) == pytest.approx(expected)
+    rest = risk.over(risk.y[~changed], risk.cost[~changed]).line(S[~changed], D[~changed])
+    first, last = (rest.evaluate([step]) for step in (0.0, 0.3))
+    for share in (0.25, 0.5, 0.75):
+        t = 0.3 * share
+        parabola = first.values[0] + t * (first.slopes[0] + 0.5 * t * first.curvatures[0])
+        assert rest.evaluate([t]).values[0] == pytest.approx(parabola, abs=1e-12)
+    assert last.slopes[0] == pytest.approx(first.slopes[0] + 0.3 * first.curvatures[0], abs=1e-12)
 
 
+@pytest.mark.parametrize("kind", RISKS)
 @given(seed=st.integers(0, 10**6))
-def test_balanced_dual_variables_sum_to_zero(seed):
-    risk, S, rng = random_risk(Hinge, seed)
+def test_balanced_dual_variables_sum_to_zero(kind, seed):
+    risk, S, rng = random_risk(kind, seed)
     A = risk.balanced(risk.feasible(rng.standard_normal(S.size)))
     assert A.sum() == pytest.approx(0.0, abs=1e-12)
     assert risk.dual(A) > -np.inf

@@ -49,7 +49,7 @@ def test_facts_count_the_rows_that_count(risk):
     counted = X[50:].multiply(X[50:]).sum(axis=1)
     assert facts.n_rows == np.count_nonzero(counted)
     assert facts.n_features == 7
-    assert facts.squared == (risk is SquaredHinge)
+    assert facts.unbounded == (risk is SquaredHinge)
     assert facts.stretch == pytest.approx(3.0 / np.mean(1.0 / counted[counted > 0]))
 
 
@@ -107,13 +107,13 @@ def test_newton_says_what_it_cannot_do():
 
 
 def test_a_known_solution_nearby_is_for_adaptive_frequencies():
-    cold = auto.Facts(n_rows=20_000, n_features=50_000, squared=False, stretch=0.01)
+    cold = auto.Facts(n_rows=20_000, n_features=50_000, unbounded=False, stretch=0.01)
     assert auto.pick(cold) == "dcd"
     assert auto.pick(replace(cold, warm=True)) == "acf"
-    few = auto.Facts(n_rows=30_000, n_features=100, squared=False, stretch=10.0)
+    few = auto.Facts(n_rows=30_000, n_features=100, unbounded=False, stretch=10.0)
     assert auto.pick(few) == "newton"
     assert auto.pick(replace(few, warm=True)) == "acf"
     assert auto.pick(replace(few, warm=True, stretch=1e6)) == "newton"
     many_rows = replace(few, n_rows=1_000_000, warm=True)
     assert auto.pick(many_rows) == "newton"
-    assert auto.pick(replace(few, squared=True, warm=True)) == "newton"
+    assert auto.pick(replace(few, unbounded=True, warm=True)) == "newton"

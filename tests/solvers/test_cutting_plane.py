@@ -10,6 +10,7 @@ from strategies import multiclass_problems, problems, ranking_problems
 from widemargin import threads
 from widemargin.certificate import certify_state
 from widemargin.data import as_rows
+from widemargin.losses import HINGE
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import CrammerSinger, Hinge, PairwiseHinge, SquaredHinge
@@ -75,7 +76,7 @@ def test_a_solved_problem_is_certified_at_the_exact_optimum(problem, method):
         problem.rows.matrix,
         problem.risk.y,
         problem.risk.cost,
-        squared=problem.risk.squared,
+        loss=problem.risk.loss,
         intercept=problem.intercept,
     )
     slip = 1e-7 * max(1.0, abs(best))
@@ -235,7 +236,7 @@ def test_ranking_is_classification_of_differences(problem, method):
     X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
     upper, lower, cost = pairs_of(problem.risk)
     best = optimum(
-        X[upper] - X[lower], np.ones(cost.size), cost, squared=False, intercept=Intercept.NONE
+        X[upper] - X[lower], np.ones(cost.size), cost, loss=HINGE, intercept=Intercept.NONE
     )
     slip = 1e-7 * max(1.0, abs(best))
     assert certificate.dual - slip <= best <= certificate.primal + slip

@@ -35,12 +35,12 @@ class Dense:
         risk = risk_type(y, self.cost)
         norms = (X * X).sum(axis=1)
         self.face = Face(as_rows(X), risk, self.alpha, w, np.array([b, z, k]), norms, lean)
-        shift = 0.5 / self.cost if risk.squared else np.zeros(n)
+        shift = 0.5 / self.cost if risk.loss.is_smooth else np.zeros(n)
         centred = X - mean
         self.Q = np.outer(y, y) * (centred @ centred.T + constant) + np.diag(shift)
         scores = X @ w + b + z * (k - lean)
         self.r = 1.0 - y * scores - shift * self.alpha
-        self.upper = np.inf if risk.squared else self.cost
+        self.upper = np.inf if risk.loss.is_smooth else self.cost
         self.X, self.y = X, y
 
     def gain(self, change):
@@ -67,7 +67,7 @@ def test_the_gap_of_its_rows(risk_type):
     face = Face(as_rows(X), risk, alpha, w, np.zeros(3), norms, np.empty(0))
     change, *_ = face.solve(0.0, np.inf, 6, never)
     ahead = w + X.T @ (change * y)
-    shift = 0.25 if risk.squared else 0.0
+    shift = 0.25 if risk.loss.is_smooth else 0.0
     residual = 1.0 - y * (X @ ahead) - shift * (alpha + change)
 
     def gap(factor):
@@ -170,9 +170,7 @@ def test_where_passes_crawl_faces_are_solved(risk, intercept, layout, monkeypatc
     assert monitor.history[-1].phases["faces"] > 0.0
     certificate = certify_state(problem, state)
     assert certificate.relative_gap <= 1e-3
-    best = exact.optimum(
-        X, y, problem.risk.cost, squared=risk is SquaredHinge, intercept=intercept
-    )
+    best = exact.optimum(X, y, problem.risk.cost, loss=problem.risk.loss, intercept=intercept)
     assert certificate.dual <= best * (1 + 1e-6)
     assert certificate.primal >= best * (1 - 1e-6)
     monkeypatch.setattr(AdaptiveSchedule, "faces", False)
@@ -191,7 +189,8 @@ def test_ahead_free_rows_are_where_they_should_be(risk, intercept):
     for _ in range(10):
         descent._pass()
     before = descent.offset.copy()
-    free = np.flatnonzero((descent.alpha > 0.0) & (descent.alpha < (0.02, np.inf)[risk.squared]))
+    upper = np.inf if risk is SquaredHinge else 0.02
+    free = np.flatnonzero((descent.alpha > 0.0) & (descent.alpha < upper))
     assert free.size > 20
     alpha = descent.alpha.copy()
     descent.monitor = Monitor(1e-14, 100)  # so that it is solved to the end
@@ -199,7 +198,7 @@ def test_ahead_free_rows_are_where_they_should_be(risk, intercept):
     # Over all rows, alpha + change is 2 c slack, or leaves no slack.
     margins = y[free] * (X[free] @ w + offset)
     change = _balanced_change(descent, problem, free, alpha, w)
-    shift = 0.5 / problem.risk.cost[free] if risk.squared else 0.0
+    shift = 0.5 / problem.risk.cost[free] if problem.risk.loss.is_smooth else 0.0
     if intercept is Intercept.FREE:
         # At a fixed offset: what the mean row has is in it, and is found again at a check.
         residual = 1.0 - margins - shift * (alpha[free] + change)

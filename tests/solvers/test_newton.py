@@ -117,7 +117,7 @@ def test_it_finds_the_optimum(problem, tol, few_in_doubt):
         problem.rows.matrix,
         risk.y,
         risk.cost,
-        squared=risk.squared,
+        loss=risk.loss,
         intercept=problem.intercept,
     )
     slack = 1e-6 * max(1.0, abs(best))
@@ -645,8 +645,9 @@ def test_a_visit_is_scores_and_their_answer_combined(sparse, delta, cap, n_threa
     y, cost, w = y[places].astype(np.int8), rng.random(places.size), rng.standard_normal(11)
     with threads.lent(n_threads):
         scores, z, found = np.empty((3, y.size))
-        visit = rows, index, y, cost, w, 0.2, delta, cap, scores, z, found
-        combined, *sums = newton_descent.visit(*visit)
+        smooth, bend = (0.0, 0.0, cap, delta), 0.5 if cap > 1.0 else 0.0
+        visit = rows, index, y, cost, w, 0.2, smooth, bend, scores, z, found
+        combined, sums = newton_descent.visit(*visit)
     X = X.toarray() if sparse else X
     expected = 1.0 - y * (X[places].astype(np.float64) @ w + 0.2)
     alpha = cost * np.clip(expected / delta, 0.0, cap)
@@ -656,10 +657,13 @@ def test_a_visit_is_scores_and_their_answer_combined(sparse, delta, cap, n_threa
     np.testing.assert_allclose(found, alpha, atol=1e-12)
     np.testing.assert_allclose(combined, X[places].T.astype(np.float64) @ (alpha * y), atol=1e-8)
     positive = y > 0
+    bent = losses if cap > 1.0 else 0.0 * losses
     totals = [
-        total for values in (alpha, losses) for total in (values[positive], values[~positive])
+        total.sum()
+        for values in (alpha, alpha, bent)
+        for total in (values[positive], values[~positive])
     ]
-    np.testing.assert_allclose(sums, [*map(np.sum, totals), alpha @ expected], rtol=1e-10)
+    np.testing.assert_allclose(sums, [*totals, losses.sum(), alpha @ expected], rtol=1e-10)
 
 
 # --- moments of rows --------------------------------------------------------------------------

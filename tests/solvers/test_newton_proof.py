@@ -138,7 +138,7 @@ def test_what_is_cut_off_takes_another_round(intercept):
 def test_nothing_false_is_proved(problem, seed, scale):
     """Of any point, by any rows: what is proved is true, and below the optimum."""
     risk = problem.risk
-    if not risk.squared or not risk.cost.any():
+    if not risk.loss.is_parabola or not risk.cost.any():
         return
     rng = np.random.default_rng(seed)
     n_counted = np.count_nonzero(risk.cost)
@@ -147,7 +147,7 @@ def test_nothing_false_is_proved(problem, seed, scale):
     coef = scale * rng.standard_normal(problem.rows.n_features)
     state = State(coef, 0.0, np.zeros(problem.rows.n_rows))
     best = optimum(
-        problem.rows.matrix, risk.y, risk.cost, squared=True, intercept=problem.intercept
+        problem.rows.matrix, risk.y, risk.cost, loss=risk.loss, intercept=problem.intercept
     )
     share = rng.choice([0.5, 0.99, 1.0])
     _, after = prove(problem, state, index, factor, lambda p: max(p.dual, share * p.primal))

@@ -60,7 +60,7 @@ def test_a_solved_problem_is_certified_at_the_exact_optimum(problem, solver, roo
         matrix,
         problem.risk.y,
         problem.risk.cost,
-        squared=problem.risk.squared,
+        loss=problem.risk.loss,
         intercept=problem.intercept,
     )
     slip = 1e-6 * max(1.0, abs(best))

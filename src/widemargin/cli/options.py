@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from widemargin.cli.errors import BadInput
+from widemargin.losses import LOSSES
 
 
 class TaskName(StrEnum):
@@ -28,11 +29,8 @@ class DeviceName(StrEnum):
     auto = "auto"
 
 
-class LossName(StrEnum):
-    """What a row on the wrong side of its margin costs."""
-
-    hinge = "hinge"
-    squared_hinge = "squared_hinge"
+#: what a row on the wrong side of its margin costs
+LossName = StrEnum("LossName", list(LOSSES))  # type: ignore[misc]
 
 
 class SolverName(StrEnum):

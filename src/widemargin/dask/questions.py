@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from widemargin.data import Rows
-from widemargin.estimators.problems import LOSSES
-from widemargin.risk import CrammerSinger, PairwiseHinge, RowRisk
+from widemargin.risk import LOSSES, CrammerSinger, MarginRisk, PairwiseHinge, RowRisk
 from widemargin.solvers.line_search import Penalty
 
 
@@ -55,7 +54,8 @@ class Recipe:
     classes : ndarray of shape (k,)
     costs : ndarray of shape (k,)
         C times the weight of each class.
-    loss : {"hinge", "squared_hinge", "crammer_singer"}
+    loss : str
+        A name of `risk.LOSSES`, or "crammer_singer".
     positive : int
         Place of the class that is told from all others; of no meaning to "crammer_singer".
     slot : str
@@ -91,7 +91,7 @@ class Recipe:
         if self.loss == "crammer_singer":
             return CrammerSinger(codes, cost, len(self.classes))
         y = np.where(codes == self.positive, np.int8(1), np.int8(-1))
-        return LOSSES[self.loss](y, cost)  # type: ignore[abstract]
+        return MarginRisk(y, cost, LOSSES[self.loss])
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,7 @@ def _fingerprint(problem):
         "rows": problem.rows.n_rows,
         "features": problem.rows.n_features,
         "entries": int(getattr(problem.rows, "n_entries", -1)),
-        "risk": type(risk).__name__,
+        "loss": risk.loss.name,
         "intercept": problem.intercept.value,
         "labels": zlib.crc32(np.ascontiguousarray(risk.y)),
         "costs": zlib.crc32(np.ascontiguousarray(risk.cost)),

@@ -14,7 +14,7 @@ from widemargin.data.devices import DEVICES, is_on_gpu, placed
 from widemargin.data.rows import home
 from widemargin.estimators.fitting import Fit, brought_near, choose_solver
 from widemargin.estimators.folds import CALIBRATION_FOLDS
-from widemargin.estimators.problems import LOSSES, MULTI_CLASS, make_problems
+from widemargin.estimators.problems import MULTI_CLASS, make_problems
 from widemargin.estimators.reporting import Reporting
 from widemargin.estimators.validation import (
     check_bytes,
@@ -30,6 +30,7 @@ from widemargin.estimators.validation import (
     classes_of,
     linear_scores,
 )
+from widemargin.losses import LOSSES
 from widemargin.solvers import auto
 
 
@@ -56,7 +57,7 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
     ----------
     C : float, default=1.0
         Weight of the losses, summed over rows; larger means less regularisation.
-    loss : {"squared_hinge", "hinge"}, default="squared_hinge"
+    loss : {"squared_hinge", "hinge", "smooth_hinge"}, default="squared_hinge"
         "hinge" is the loss of ``sklearn.svm.SVC``; "squared_hinge" (p = 2) is the default
         of ``sklearn.svm.LinearSVC``. Of no meaning to "crammer_singer", as in scikit-learn.
     multi_class : {"ovr", "crammer_singer"}, default="ovr"

@@ -9,7 +9,7 @@ import numpy as np
 from widemargin import threads
 from widemargin.estimators.starts import Trail, carried
 from widemargin.problem import State
-from widemargin.risk import Hinge
+from widemargin.risk import MarginRisk
 from widemargin.solvers import auto
 
 
@@ -81,8 +81,10 @@ class Step:
             state = self.solvers[index].solve(problem, self.start(index), monitor)
         state.coef = state.coef.astype(self.keep, copy=False)
         self.states[index] = state.packed()
-        if former is not None and self.former_C < self.C and isinstance(problem.risk, Hinge):
-            way = former.unpacked().dual, self.former_C, state.dual, problem.risk.cost, self.C
+        risk = problem.risk
+        goes_straight = isinstance(risk, MarginRisk) and not risk.loss.is_smooth
+        if former is not None and self.former_C < self.C and goes_straight:
+            way = former.unpacked().dual, self.former_C, state.dual, risk.cost, self.C
             self.trails[index] = Trail.of(*way)
 
     def solve_together(self):

@@ -11,10 +11,9 @@ from widemargin.arrays import beside, on_host
 from widemargin.data import Rows
 from widemargin.data.rows import coef_home, home
 from widemargin.problem import Intercept, Problem, SparseDual, State
-from widemargin.risk import CrammerSinger, Hinge, SquaredHinge
+from widemargin.risk import HINGE, LOSSES, CrammerSinger, MarginRisk
 from widemargin.words import label_in_words
 
-LOSSES = {"hinge": Hinge, "squared_hinge": SquaredHinge}
 MULTI_CLASS = ("ovr", "crammer_singer")
 
 
@@ -100,10 +99,10 @@ class OneVsRest(ProblemSet):
         super().__init__(model, rows, classes, codes, weights)
         # Of two classes the second one is the positive one, as in scikit-learn.
         self.positives = [1] if len(classes) == 2 else list(range(len(classes)))
-        self.risk = LOSSES[model.loss]
+        self.loss = LOSSES[model.loss]
         if model.multi_class == "crammer_singer":
             # w = w_2 - w_1 of two classes solves the hinge problem at twice the cost.
-            self.risk = Hinge
+            self.loss = HINGE
             self.cost = 2.0 * self.cost
 
     def __len__(self):
@@ -114,7 +113,7 @@ class OneVsRest(ProblemSet):
         y = (self.codes == self.positives[index]).view(np.int8)
         y *= 2
         y -= 1
-        return Problem(self.rows, self.risk(y, self.cost), self.intercept)
+        return Problem(self.rows, MarginRisk(y, self.cost, self.loss), self.intercept)
 
     def _states(self, coef, intercept, dual):
         return [

@@ -1,11 +1,12 @@
 """Passes of dual coordinate descent over rows with a two-class margin loss.
 
-Per row i there is a label y_i = +-1, a cost c_i > 0 and a dual variable alpha_i; the dual
-is  max  sum_i (alpha_i - shift_i alpha_i^2 / 2) - 1/2 |w|^2 - (intercept terms)
-with  w = sum_i alpha_i y_i x_i,  0 <= alpha_i <= upper_i:
+Per row i there is a label y_i = +-1, a cost c_i > 0 and a dual variable alpha_i; the dual is
 
-    hinge           upper_i = c_i        shift_i = 0
-    squared hinge   upper_i = infinity   shift_i = 1 / (2 c_i)
+    max  sum_i (alpha_i - eps |alpha_i| - shift_i alpha_i^2 / 2) - 1/2 |w|^2 - (intercept terms)
+    with w = sum_i alpha_i y_i x_i,  lower_i <= alpha_i <= upper_i
+
+for a loss = (eps, low, high, bend), see losses.py: shift_i = bend / c_i, lower_i = low c_i,
+upper_i = high c_i.
 
 The intercept is the array `offset` = [b, z, k], with z = sum_i alpha_i y_i kept up to date:
 the score of row i is  w.x_i + b + z (k - lean_i),  its curvature  |x_i|^2 + k - 2 lean_i,
@@ -16,14 +17,16 @@ and a change of alpha_i y_i by one moves b by -lean_i. That is
     rows less a mean mu  lean_i = mu.x_i, and |mu|^2 added to k
 
 An empty `lean` stands for zeros. `seen_gap` keeps each row's share of the duality gap,
-c loss(m) - alpha (1 - m) + shift alpha^2 / 2 >= 0 at margin m, when last visited. `tally`
-has a pass's sums, and what adaptive passes hand on to the next, in the order below.
+loss(r) - alpha r + eps |alpha| + shift alpha^2 / 2 >= 0 at the residual r = 1 - margin, when last
+visited. `tally` has a pass's sums, and what adaptive passes hand on to the next, in the order
+below.
 """
 
 import numpy as np
 from numba.extending import register_jitable
 
 from widemargin.kernels.jit import kernel
+from widemargin.kernels.loss import beyond, slope_at, steepness_of
 from widemargin.kernels.rows import prefetch, row_add, row_dot, row_prefetch
 
 GAIN, LARGEST, SMALLEST, MEAN_GAIN, TOO_LARGE, OFFSET, DRIFT = range(7)
@@ -41,30 +44,37 @@ _LOOK_AHEAD = 2
 
 
 @register_jitable
-def _step(margin, alpha, cost, curvature, squared, overstep):
+def _step(residual, alpha, cost, curvature, loss, overstep):
     """Raise the dual over one variable: `overstep` times as far as to its maximum, below 2.
 
-    Return its gradient and upper bound at `alpha`, the new alpha, the gain, the row's share of
-    the gap before, and the square of how far w would go if there were no bounds.
+    Return the new alpha, the gain, the row's share of the gap before, the slope that pulls alpha
+    away or presses it to where it is, the square of how far w would go by it if there were no
+    bounds, and whether alpha rests: no change is a gain.
     """
-    slack = max(0.0, 1.0 - margin)
-    if squared:
-        shift = 0.5 / cost
-        upper = np.inf
-        loss = cost * slack * slack
-    else:
-        shift = 0.0
-        upper = cost
-        loss = cost * slack
-    gap = loss + alpha * (margin - 1.0 + 0.5 * shift * alpha)
-    gradient = margin - 1.0 + shift * alpha
+    eps, low, high, bend = loss
+    shift, lower, upper = bend / cost, low * cost, high * cost
+    excess = beyond(residual, eps)
+    a = slope_at(excess, low, high, steepness_of(bend))
+    gap = cost * a * (excess - 0.5 * bend * a) + eps * abs(alpha)
+    gap += alpha * (0.5 * shift * alpha - residual)
+    # Slopes of what is minimised, to the right and to the left of alpha.
+    gradient = shift * alpha - residual
+    right = gradient + (eps if alpha >= 0.0 else -eps)
+    left = gradient + (eps if alpha > 0.0 else -eps)
+    rises, falls = (right < 0.0) & (alpha < upper), (left > 0.0) & (alpha > lower)
+    pull = left if falls | (alpha >= upper) | ((alpha > lower) & (right > -left)) else right
+    pull = right if rises else pull
     # Of an empty row it is zero; by that, where arithmetic may be reordered, nothing is divided.
     curvature = max(curvature + shift, _LEAST_CURVATURE)
-    step = gradient / curvature
-    best = min(max(alpha - overstep * step, 0.0), upper)
+    best = beyond(alpha - gradient / curvature, eps / curvature)
+    if best != 0.0:  # where there may be a kink
+        best = alpha + overstep * (best - alpha)
+    best = min(max(best, lower), upper)
     change = best - alpha
-    gain = -change * (gradient + 0.5 * change * curvature) if change != 0.0 else 0.0
-    return gradient, upper, best, gain, gap, gradient * step
+    gain = 0.0
+    if change != 0.0:
+        gain = -change * (gradient + 0.5 * change * curvature) - eps * (abs(best) - abs(alpha))
+    return best, gain, gap, pull, pull * (pull / curvature), not (rises | falls)
 
 
 @register_jitable
@@ -83,7 +93,7 @@ def _fetch(i, rows, norms, cost, alpha, seen_gap):
 
 @kernel
 def uniform_pass(
-    rows, norms, lean, y, cost, squared, alpha, w, offset, seen_gap, order, begin, end, status,
+    rows, norms, lean, y, cost, loss, alpha, w, offset, seen_gap, order, begin, end, status,
     rest, too_large, too_small, overstep, tally,
 ):  # fmt: skip
     """Visit order[begin:end] once each, and tell the status of each row.
@@ -102,10 +112,10 @@ def uniform_pass(
         i = order[t]
         sign = np.float64(y[i])
         leaning = lean[i] if leans else 0.0
-        margin = sign * (row_dot(rows, i, w) + fixed + z * (k - leaning))
+        residual = 1.0 - sign * (row_dot(rows, i, w) + fixed + z * (k - leaning))
         before = alpha[i]
-        gradient, upper, after, _, gap, _ = _step(
-            margin, before, cost[i], norms[i] + k - 2.0 * leaning, squared, overstep
+        after, _, gap, pull, _, rests = _step(
+            residual, before, cost[i], norms[i] + k - 2.0 * leaning, loss, overstep
         )
         seen_gap[i] = gap
         if after != before:
@@ -114,16 +124,13 @@ def uniform_pass(
             row_add(rows, i, change, w)
             z += change
             fixed -= change * leaning
-        violation = gradient
-        status[i] = DUE
-        if before == 0.0 and gradient >= 0.0:
-            status[i] = SHRUNK if gradient > too_large else rest
-            violation = 0.0
-        elif before == upper and gradient <= 0.0:
-            status[i] = SHRUNK if gradient < too_small else rest
-            violation = 0.0
-        largest = max(largest, violation)
-        smallest = min(smallest, violation)
+        if rests:
+            status[i] = SHRUNK if (pull > too_large) | (pull < too_small) else rest
+            pull = 0.0
+        else:
+            status[i] = DUE
+        largest = max(largest, pull)
+        smallest = min(smallest, pull)
     offset[0], offset[1] = fixed, z
     tally[LARGEST], tally[SMALLEST] = largest, smallest
 
@@ -147,7 +154,7 @@ def due_rows(active, status, due):
 
 @kernel
 def _adaptive_visits(
-    rows, norms, lean, y, cost, squared, alpha, w, offset, seen_gap, order, begin, end,
+    rows, norms, lean, y, cost, loss, alpha, w, offset, seen_gap, order, begin, end,
     preference, lowest, highest, rate, fading, overstep, tally,
 ):  # fmt: skip
     """Visit order[begin:end], raising the preference of rows that gain above the mean.
@@ -167,10 +174,10 @@ def _adaptive_visits(
         i = order[t]
         sign = np.float64(y[i])
         leaning = lean[i] if leans else 0.0
-        margin = sign * (row_dot(rows, i, w) + fixed + z * (k - leaning))
+        residual = 1.0 - sign * (row_dot(rows, i, w) + fixed + z * (k - leaning))
         before = alpha[i]
-        gradient, _, after, gain, gap, push = _step(
-            margin, before, cost[i], norms[i] + k - 2.0 * leaning, squared, overstep
+        after, gain, gap, pull, push, _ = _step(
+            residual, before, cost[i], norms[i] + k - 2.0 * leaning, loss, overstep
         )
         seen_gap[i] = gap
         if after != before:
@@ -183,7 +190,7 @@ def _adaptive_visits(
         total += gain
         if after == before and push > too_large:
             preference[i] = 0.0
-            smallest = min(smallest, abs(gradient))
+            smallest = min(smallest, abs(pull))
         elif after == before:
             preference[i] = max(_FORGOTTEN * preference[i], lowest)
         elif mean > 0.0:
@@ -251,7 +258,7 @@ def shuffle(order, begin, end, generator):
 
 @kernel
 def adaptive_passes(
-    rows, norms, lean, y, cost, squared, alpha, w, offset, seen_gap, order, place, enough, most,
+    rows, norms, lean, y, cost, loss, alpha, w, offset, seen_gap, order, place, enough, most,
     preference, lowest, highest, rate, fading, pushed, overstep, credit, least, generator, K, kept,
     tally,
 ):  # fmt: skip
@@ -275,7 +282,7 @@ def adaptive_passes(
             tally[GAIN] = tally[LARGEST] = 0.0
         end = min(place[1], place[0] + most - visits)
         _adaptive_visits(
-            rows, norms, lean, y, cost, squared, alpha, w, offset, seen_gap, order, place[0], end,
+            rows, norms, lean, y, cost, loss, alpha, w, offset, seen_gap, order, place[0], end,
             preference, lowest, highest, rate, fading, overstep, tally,
         )  # fmt: skip
         visits += end - place[0]

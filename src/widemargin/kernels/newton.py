@@ -1,15 +1,14 @@
 """Sums over rows for Newton's method: smooth losses, at a point and along a line.
 
-One text serves both losses. With z = 1 - y s, a row's smooth loss has the slope in z
+A loss is made smooth by a larger bend: see losses.py. Its slope in z = 1 - y s is then
 
-    alpha = c min(max(z, 0) / delta, cap)         hinge: cap 1;  squared hinge: delta 1/2, no cap
-
-so that it is c z^2 / (2 delta) from 0 to cap delta, and goes on as a straight line from there.
+    alpha = c clip(excess / bend, low, high),    excess = z shrunk towards zero by eps
 """
 
 import numpy as np
 
 from widemargin.kernels.jit import kernel
+from widemargin.kernels.loss import beyond, slope_at, steepness_of
 from widemargin.kernels.rows import add_rows, row_dot, scores
 
 # Rows that stay in the innermost cache from their scores to their sum.
@@ -17,28 +16,33 @@ VISITED_AT_ONCE = 32
 
 
 @kernel
-def smooth_slope(z, rate, cost, delta, cap, step):
+def smooth_slope(z, rate, cost, smooth, step):
     """Return the smooth losses' slope along z + step * rate, its curvature, and sum of |terms|."""
+    eps, low, high, bend = smooth
     slope, curvature, size = 0.0, 0.0, 0.0
-    steepness = 1.0 / delta
+    steepness = steepness_of(bend)
     for i in range(z.shape[0]):
-        u = (z[i] + step * rate[i]) * steepness
+        excess = beyond(z[i] + step * rate[i], eps)
+        a = slope_at(excess, low, high, steepness)
         pull = cost[i] * rate[i]
-        term = pull * min(max(u, 0.0), cap)
+        term = pull * a
         slope += term
         size += abs(term)
-        curved = 1.0 if (u > 0.0) & (u < cap) else 0.0
-        curvature += curved * pull * rate[i]
+        curved = (a == excess * steepness) & (excess != 0.0)
+        curvature += pull * rate[i] if curved else 0.0
     return slope, curvature * steepness, size
 
 
 @kernel
-def curvature(z, cost, delta, cap, weight):
+def curvature(z, cost, smooth, weight):
     """weight (n,) receives curvatures of the smooth losses; return how many, and their sum."""
+    eps, low, high, bend = smooth
     count, total = 0.0, 0.0
-    steepness, edge = 1.0 / delta, cap * delta
+    steepness = steepness_of(bend)
     for i in range(z.shape[0]):
-        curved = 1.0 if (z[i] > 0.0) & (z[i] < edge) else 0.0
+        excess = beyond(z[i], eps)
+        steep = excess * steepness
+        curved = 1.0 if (steep > low) & (steep < high) & (excess != 0.0) else 0.0
         weight[i] = curved * cost[i] * steepness
         count += curved
         total += weight[i]
@@ -46,36 +50,44 @@ def curvature(z, cost, delta, cap, weight):
 
 
 @kernel
-def dual_point(z, y, cost, delta, cap, A):
-    """A (n,) receives alpha y; return sums over the rows of either sign.
+def dual_point(z, y, cost, smooth, bend, A):
+    """A (n,) receives the dual variables alpha y of the smooth losses; return sums over the rows.
 
-    Of alpha of positive rows, of negative ones; of their losses c max(0, z)^p; and of alpha z.
+    `bend` is that of the loss itself. Eight sums: of the sizes of A that are positive, of those
+    that are negative; of alpha - eps |alpha| of the former, of the latter; of bend alpha^2 / 2 c
+    of the former, of the latter; of the losses themselves; and of alpha times excess.
     """
-    above, below, loss_above, loss_below, aligned = 0.0, 0.0, 0.0, 0.0, 0.0
-    steepness = 1.0 / delta
-    squared = cap > 1.0
+    eps, low, high, wide = smooth
+    above, below, height_above, height_below = 0.0, 0.0, 0.0, 0.0
+    bent_above, bent_below, losses, aligned = 0.0, 0.0, 0.0, 0.0
+    steepness, own_steepness = steepness_of(wide), steepness_of(bend)
     for i in range(z.shape[0]):
-        inside = max(z[i], 0.0)
-        alpha = cost[i] * min(inside * steepness, cap)
-        loss = cost[i] * (inside * inside if squared else inside)
-        positive = 1.0 if y[i] > 0 else 0.0
-        above += positive * alpha
-        below += (1.0 - positive) * alpha
-        loss_above += positive * loss
-        loss_below += (1.0 - positive) * loss
-        aligned += alpha * z[i]
-        A[i] = alpha * y[i]
-    return above, below, loss_above, loss_below, aligned
+        excess = beyond(z[i], eps)
+        a = slope_at(excess, low, high, steepness)
+        own = slope_at(excess, low, high, own_steepness)
+        losses += cost[i] * own * (excess - 0.5 * bend * own)
+        alpha = cost[i] * a
+        signed = alpha * y[i]
+        height, bent = alpha - eps * abs(alpha), 0.5 * bend * a * alpha
+        is_above = 1.0 if signed > 0.0 else 0.0
+        above += max(signed, 0.0)
+        below -= min(signed, 0.0)
+        height_above += is_above * height
+        height_below += (1.0 - is_above) * height
+        bent_above += is_above * bent
+        bent_below += (1.0 - is_above) * bent
+        aligned += alpha * excess
+        A[i] = signed
+    return above, below, height_above, height_below, bent_above, bent_below, losses, aligned
 
 
 @kernel
-def visit(rows, index, y, cost, w, offset, delta, cap, begin, end, S, z, alpha, out):
+def visit(rows, index, y, cost, w, offset, smooth, bend, begin, end, S, z, alpha, sums, out):
     """As `dual_point`, for begin <= j < end, but z, too, is computed, and X^T A is added to out.
 
     All are (m,), of the rows `index`, (m,); None is all of them. S, z and alpha receive scores
-    x.w, slacks and dual variables.
+    x.w, slacks and dual variables, sums (8,) are added to.
     """
-    above, below, loss_above, loss_below, aligned = 0.0, 0.0, 0.0, 0.0, 0.0
     A, pulls = np.empty(VISITED_AT_ONCE), np.empty(VISITED_AT_ONCE)
     at = np.empty(VISITED_AT_ONCE, np.uint64)
     for low in range(begin, end, VISITED_AT_ONCE):
@@ -88,12 +100,9 @@ def visit(rows, index, y, cost, w, offset, delta, cap, begin, end, S, z, alpha, 
                 score[j] = row_dot(rows, index[low + j], w)
         for j in range(high - low):
             slack[j] = 1.0 - signs[j] * (score[j] + offset)
-        sums = dual_point(slack, signs, cost[low:high], delta, cap, A)
-        above += sums[0]
-        below += sums[1]
-        loss_above += sums[2]
-        loss_below += sums[3]
-        aligned += sums[4]
+        more = dual_point(slack, signs, cost[low:high], smooth, bend, A)
+        for k in range(len(more)):
+            sums[k] += more[k]
         count = 0
         for j in range(high - low):
             duals[j] = A[j] * signs[j]
@@ -101,4 +110,3 @@ def visit(rows, index, y, cost, w, offset, delta, cap, begin, end, S, z, alpha, 
             pulls[count] = A[j]
             count += 1 if A[j] != 0.0 else 0
         add_rows(rows, at[:count], pulls[:count], out)
-    return above, below, loss_above, loss_below, aligned

@@ -1,56 +1,42 @@
 """Sums over rows of losses and their slopes, at one point and along a line.
 
-Losses have kinks, and a loop with a branch in it does not vectorise. So which side of a kink a
-row is on is a number, `on`, 0 or 1, made of a sign; at the kink itself either is a slope. And
-kernels take the part of the rows they work on as slices: an index that counts from a variable
-carries a wrap-around test.
+Which piece of its loss a row is on is a number made of comparisons: a loop with a branch in it
+does not vectorise. At a kink either slope will do. Kernels take the part of the rows that they
+work on as slices: an index that counts from a variable carries a wrap-around test.
 """
-
-import math
 
 import numpy as np
 
 from widemargin.kernels.jit import kernel
+from widemargin.kernels.loss import beyond, knots, slope_at, steepness_of
 
 # Rows worked on together, so that several steps along a line read them from cache.
 _BLOCK = 1024
 
 
 @kernel
-def margin_cut(y, cost, squared, S, slope):
+def margin_cut(y, cost, loss, S, slope):
     """slope (n,) receives the slope at S; return loss, -r* of the slope, rows with loss."""
+    eps, low, high, bend = loss
+    steepness = steepness_of(bend)
     value, constant, active = 0.0, 0.0, 0.0
-    if squared:
-        for i in range(S.shape[0]):
-            slack = 1.0 - y[i] * S[i]
-            on = 0.5 + math.copysign(0.5, slack)
-            pull = 2.0 * on * cost[i] * slack
-            value += 0.5 * pull * slack
-            constant += pull - 0.5 * pull * slack
-            active += on
-            slope[i] = -pull * y[i]
-    else:
-        for i in range(S.shape[0]):
-            slack = 1.0 - y[i] * S[i]
-            on = 0.5 + math.copysign(0.5, slack)
-            pull = on * cost[i]
-            value += pull * slack
-            constant += pull
-            active += on
-            slope[i] = -pull * y[i]
+    for i in range(S.shape[0]):
+        excess = beyond(1.0 - y[i] * S[i], eps)
+        a = slope_at(excess, low, high, steepness)
+        pull = cost[i] * a
+        value += pull * (excess - 0.5 * bend * a)
+        constant += pull * (1.0 - 0.5 * bend * a) - eps * abs(pull)
+        active += 1.0 if a != 0.0 else 0.0
+        slope[i] = -pull * y[i]
     return value, constant, active
 
 
 @kernel
-def margin_line_rows(y, cost, squared, S, D, slack, rate):
-    """Write each row's loss along S + step D as max(0, slack + step rate)^p, p = 1 or 2.
-
-    The cost is moved inside: c max(0, z)^p = max(0, c^(1/p) z)^p.
-    """
+def margin_rates(y, S, D, residual, rate):
+    """residual and rate (n,) receive what 1 - y s is along S + step D."""
     for i in range(S.shape[0]):
-        scale = math.sqrt(cost[i]) if squared else cost[i]
-        slack[i] = scale - scale * y[i] * S[i]
-        rate[i] = -scale * y[i] * D[i]
+        residual[i] = 1.0 - y[i] * S[i]
+        rate[i] = -y[i] * D[i]
 
 
 @kernel
@@ -63,36 +49,36 @@ def advance(S, D, step, beyond):
 
 
 @kernel
-def margin_line(slack, rate, squared, steps, sums, pieces):
+def margin_line(residual, rate, cost, loss, steps, sums, pieces):
     """Add to sums (p, 3) value, slope and curvature of the losses at each step.
 
-    pieces[j, i] receives whether row i has a loss at step j.
+    pieces[j, i] receives on which piece of its loss row i is at step j.
     """
-    for low in range(0, slack.shape[0], _BLOCK):
-        high = low + _BLOCK
-        s, r = slack[low:high], rate[low:high]
+    eps, low, high, bend = loss
+    first, second, third, last = knots(eps, low, high, bend)
+    steepness = steepness_of(bend)
+    for begin in range(0, residual.shape[0], _BLOCK):
+        end = begin + _BLOCK
+        start, way, weight = residual[begin:end], rate[begin:end], cost[begin:end]
         for j in range(steps.shape[0]):
             step = steps[j]
-            piece = pieces[j, low:high]
+            piece = pieces[j, begin:end]
             value, slope, curvature = 0.0, 0.0, 0.0
-            if squared:
-                for i in range(s.shape[0]):
-                    z = s[i] + step * r[i]
-                    on = 0.5 + math.copysign(0.5, z)
-                    value += on * z * z
-                    slope += 2.0 * on * z * r[i]
-                    curvature += 2.0 * on * r[i] * r[i]
-                    piece[i] = np.uint8(on)
-            else:
-                for i in range(s.shape[0]):
-                    z = s[i] + step * r[i]
-                    on = 0.5 + math.copysign(0.5, z)
-                    value += on * z
-                    slope += on * r[i]
-                    piece[i] = np.uint8(on)
+            for i in range(start.shape[0]):
+                z = start[i] + step * way[i]
+                excess = beyond(z, eps)
+                a = slope_at(excess, low, high, steepness)
+                pull = weight[i] * a
+                value += pull * (excess - 0.5 * bend * a)
+                slope += pull * way[i]
+                curved = (a == excess * steepness) & (excess != 0.0)
+                curvature += weight[i] * way[i] * way[i] if curved else 0.0
+                passed = (1.0 if z > first else 0.0) + (1.0 if z > second else 0.0)
+                passed += (1.0 if z > third else 0.0) + (1.0 if z > last else 0.0)
+                piece[i] = np.uint8(passed)
             sums[j, 0] += value
             sums[j, 1] += slope
-            sums[j, 2] += curvature
+            sums[j, 2] += curvature * steepness
 
 
 @kernel

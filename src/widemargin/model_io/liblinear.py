@@ -49,10 +49,9 @@ def write_liblinear(model, path: str | os.PathLike) -> None:
         # LIBLINEAR's bias is a constant feature of that value, with its weight in the last row.
         bias = 1
         weights = np.column_stack([weights, model.intercept_])
-    solver_type = {
-        "hinge": "L2R_L1LOSS_SVC_DUAL",
-        "squared_hinge": "L2R_L2LOSS_SVC_DUAL",
-    }[model.loss]
+    # For other losses LIBLINEAR has no name; it predicts the same by any.
+    named = {"squared_hinge": "L2R_L2LOSS_SVC_DUAL"}
+    solver_type = named.get(model.loss, "L2R_L1LOSS_SVC_DUAL")
     if model.multi_class == "crammer_singer" and len(labels) > 2:
         solver_type = "MCSVM_CS"
     header = (

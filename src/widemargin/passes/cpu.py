@@ -16,7 +16,7 @@ __all__ = [
     "dual_point",
     "lowest",
     "margin_cut",
-    "margin_line",
+    "margin_rates",
     "margin_sums",
     "mean_curvature",
     "mixture",
@@ -35,46 +35,48 @@ __all__ = [
 ROWS_PER_ROUND = 0.25
 
 
-def margin_cut(y, cost, squared, S):
-    """Return the slope of a margin loss at S, (n,), and loss, -r* of the slope, rows with loss."""
+def margin_cut(y, cost, loss, S):
+    """Return the slope of a margin loss at S, (n,), and loss, -r* of the slope, rows with loss.
+
+    `loss` are its numbers, see losses.py.
+    """
     slope = np.empty(S.shape)
 
     def share(begin, end):
         part = slice(begin, end)
-        return kernels.margin_cut(y[part], cost[part], squared, S[part], slope[part])
+        return kernels.margin_cut(y[part], cost[part], loss, S[part], slope[part])
 
     return slope, *threads.sums(share, threads.shares(S.size, 4 * S.size))
 
 
-def margin_line(y, cost, squared, S, D):
-    """Return slack and rate, (n,): losses along S + step D are max(0, slack + step rate)^p."""
-    slack, rate = np.empty(S.shape), np.empty(S.shape)
+def margin_rates(y, S, D):
+    """Return residual and rate, (n,): 1 - y s is residual + step rate along S + step D."""
+    residual, rate = np.empty(S.shape), np.empty(S.shape)
 
     def share(begin, end):
         part = slice(begin, end)
-        kernels.margin_line_rows(
-            y[part], cost[part], squared, S[part], D[part], slack[part], rate[part]
-        )
+        kernels.margin_rates(y[part], S[part], D[part], residual[part], rate[part])
 
     threads.run(share, threads.shares(S.size, 4 * S.size))
-    return slack, rate
+    return residual, rate
 
 
-def margin_sums(slack, rate, squared, steps):
-    """Return value, slope and curvature of `margin_line` at p steps, (p, 3), and rows' pieces.
+def margin_sums(residual, rate, cost, loss, steps):
+    """Return value, slope and curvature of the losses at p steps, (p, 3), and rows' pieces.
 
-    Pieces are (p, n): whether a row has a loss. On a GPU they are (p - 1,): how many rows have one
-    at either this step or the next.
+    Pieces are (p, n): on which piece of its loss a row is. On a GPU they are (p - 1,): how many
+    rows are on another at the next step.
     """
-    pieces = np.empty((steps.size, slack.size), dtype=np.uint8)
+    pieces = np.empty((steps.size, residual.size), dtype=np.uint8)
 
     def share(begin, end):
         sums = np.zeros((steps.size, 3))
         part = slice(begin, end)
-        kernels.margin_line(slack[part], rate[part], squared, steps, sums, pieces[:, part])
+        rows = residual[part], rate[part], cost[part]
+        kernels.margin_line(*rows, loss, steps, sums, pieces[:, part])
         return sums
 
-    shares = threads.shares(slack.size, 2 * slack.size * steps.size)
+    shares = threads.shares(residual.size, 2 * residual.size * steps.size)
     first, *others = threads.run(share, shares)
     return sum(others, start=first), pieces
 
@@ -173,7 +175,7 @@ ROUNDING = 1e-15
 TRIALS = 100
 
 
-def lowest(z, rate, cost, delta, cap, slope, curvature, guess, slope_left):
+def lowest(z, rate, cost, smooth, slope, curvature, guess, slope_left):
     """Return t where  slope t + 1/2 curvature t^2 + smooth losses(z + t rate)  is lowest.
 
     And the curvature there. With `slope_left`, the share of the slope at its beginning that may be
@@ -184,7 +186,7 @@ def lowest(z, rate, cost, delta, cap, slope, curvature, guess, slope_left):
     shares = threads.shares(z.size, 3 * z.size)
 
     def evaluate(step):
-        of_losses, curved, size = _smooth_slope(z, rate, cost, delta, cap, step, shares)
+        of_losses, curved, size = _smooth_slope(z, rate, cost, smooth, step, shares)
         terms = size + abs(slope) + abs(curvature * step)
         return of_losses + slope + curvature * step, curved + curvature, terms
 
@@ -217,55 +219,55 @@ def lowest(z, rate, cost, delta, cap, slope, curvature, guess, slope_left):
     return step, curved
 
 
-def _smooth_slope(z, rate, cost, delta, cap, step, shares):
+def _smooth_slope(z, rate, cost, smooth, step, shares):
     """Return the smooth losses' slope along z + step rate, its curvature, and sum of |terms|.
 
-    For what delta and cap are, see kernels/newton.py.
+    `smooth` are the numbers of the loss with a larger bend, see kernels/newton.py.
     """
     if len(shares) == 1:  # what follows would take longer than the sums over few rows
-        return newton_kernels.smooth_slope(z, rate, cost, delta, cap, step)
+        return newton_kernels.smooth_slope(z, rate, cost, smooth, step)
 
     def share(begin, end):
         part = slice(begin, end)
-        return newton_kernels.smooth_slope(z[part], rate[part], cost[part], delta, cap, step)
+        return newton_kernels.smooth_slope(z[part], rate[part], cost[part], smooth, step)
 
     return threads.sums(share, shares)
 
 
-def curvature(z, cost, delta, cap):
+def curvature(z, cost, smooth):
     """Return the smooth losses' curvatures, (n,), how many are not zero, and their sum."""
     weight = np.empty(z.size)
 
     def share(begin, end):
         part = slice(begin, end)
-        return newton_kernels.curvature(z[part], cost[part], delta, cap, weight[part])
+        return newton_kernels.curvature(z[part], cost[part], smooth, weight[part])
 
     return weight, *threads.sums(share, threads.shares(z.size, 3 * z.size))
 
 
-#: widths are at least this share of delta
+#: widths are at least this share of the bend
 LEAST_WIDTH = 1e-3
 
 
-def mean_curvature(z, cost, delta, cap, rate, reach):
+def mean_curvature(z, cost, smooth, rate, reach):
     """As `curvature`, but the mean between z - reach rate and z + reach rate."""
-    width = np.maximum(reach * np.abs(rate), LEAST_WIDTH * delta)
-    rise = np.clip((z + width) / delta, 0.0, cap)
-    rise -= np.clip((z - width) / delta, 0.0, cap)
-    weight = cost * rise / (2.0 * width)
+    eps, low, high, bend = smooth
+
+    def slope(at):
+        return np.clip((at - np.clip(at, -eps, eps)) / bend, low, high)
+
+    width = np.maximum(reach * np.abs(rate), LEAST_WIDTH * bend)
+    weight = cost * (slope(z + width) - slope(z - width)) / (2.0 * width)
     return weight, np.count_nonzero(weight), weight.sum()
 
 
-def dual_point(z, y, cost, delta, cap):
-    """Return A (n,), the smooth losses' dual variables, and sums over the rows.
-
-    Of alpha of positive rows, of negative ones; of their losses; and of alpha z.
-    """
+def dual_point(z, y, cost, smooth, bend):
+    """Return A (n,), the smooth losses' dual variables, and sums: see kernels/newton.py."""
     A = np.empty(z.size)
 
     def share(begin, end):
         part = slice(begin, end)
-        return newton_kernels.dual_point(z[part], y[part], cost[part], delta, cap, A[part])
+        return newton_kernels.dual_point(z[part], y[part], cost[part], smooth, bend, A[part])
 
     return A, *threads.sums(share, threads.shares(z.size, 4 * z.size))
 

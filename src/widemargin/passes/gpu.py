@@ -21,7 +21,7 @@ __all__ = [
     "dual_point",
     "lowest",
     "margin_cut",
-    "margin_line",
+    "margin_rates",
     "margin_sums",
     "margin_walk",
     "mean_curvature",
@@ -54,20 +54,19 @@ def _cuda():
     return cuda
 
 
-def margin_cut(y, cost, squared, S):
+def margin_cut(y, cost, loss, S):
     slope = np.empty_like(S)
-    sums = _cuda().sums("margin_cut", S.size, 3, (y, cost, squared, S, slope))
+    sums = _cuda().sums("margin_cut", S.size, 3, (y, cost, *loss, S, slope))
     return slope, *sums
 
 
-def margin_line(y, cost, squared, S, D):
-    slack, rate = np.empty_like(S), np.empty_like(S)
-    arguments = (y, cost, squared, S, D, slack, rate, S.size)
-    _cuda().launch("margin_line", S.size, arguments)
-    return slack, rate
+def margin_rates(y, S, D):
+    residual, rate = np.empty_like(S), np.empty_like(S)
+    _cuda().launch("margin_rates", S.size, (y, S, D, residual, rate, S.size))
+    return residual, rate
 
 
-def margin_walk(y, cost, squared, S, T, penalty, rounding, moved, guess, instead_of_zero, beyond):
+def margin_walk(y, cost, loss, S, T, penalty, rounding, moved, guess, instead_of_zero, beyond):
     """Find the step from S to T at which  1/2 a step^2 + b step + losses  is lowest, and take it.
 
     `penalty` are sums of a, b and c, as `way` returns them; where a is less than `rounding` c,
@@ -78,23 +77,23 @@ def margin_walk(y, cost, squared, S, T, penalty, rounding, moved, guess, instead
     rows with loss where that was taken. On the host these are several passes, see `exact` in
     solvers/line_search.py.
     """
-    slack, rate, slope = np.empty_like(S), np.empty_like(S), np.empty_like(S)
+    residual, rate, slope = np.empty_like(S), np.empty_like(S), np.empty_like(S)
     lossy = np.empty_like(S, shape=(-(-S.size // 32),), dtype=np.uint32)
     numbers = map(float, (rounding, moved, guess, instead_of_zero, beyond, _ENOUGH))
-    arguments = (y, cost, squared, S, T, penalty, np.int32(len(penalty)), *numbers)
-    arguments += (np.int32(_ROUNDS), slack, rate, slope, lossy)
+    arguments = (y, cost, *loss, S, T, penalty, np.int32(len(penalty)), *numbers)
+    arguments += (np.int32(_ROUNDS), residual, rate, slope, lossy)
     cuda = _cuda()
     found = cuda.start_together("margin_walk", S.size, 18, 8, arguments)
     return slope, lossy.view(np.uint8)[: -(-S.size // 8)], found
 
 
-def margin_sums(slack, rate, squared, steps):
+def margin_sums(residual, rate, cost, loss, steps):
     cuda, found = _cuda(), []
     for begin in range(0, steps.size, cuda.STEPS):
         some = steps[begin : begin + cuda.STEPS + 1]
         some = np.pad(some, (0, cuda.STEPS + 1 - some.size), mode="edge")
-        arguments = (slack, rate, squared, *some.tolist())
-        found.append(cuda.sums("margin_sums", slack.size, 4 * cuda.STEPS, arguments))
+        arguments = (residual, rate, cost, *loss, *some.tolist())
+        found.append(cuda.sums("margin_sums", residual.size, 4 * cuda.STEPS, arguments))
     sums = np.concatenate(found).reshape(-1, 4)[: steps.size]
     return sums[:, :3], sums[:-1, 3]
 
@@ -145,30 +144,30 @@ def rates(y, change, shift):
     return rate
 
 
-def lowest(z, rate, cost, delta, cap, slope, curvature, guess, slope_left):
-    numbers = (1.0 / delta, cap, slope, curvature, guess, slope_left, ROUNDING)
-    arguments = (z, rate, cost, *map(float, numbers), np.int32(TRIALS))
+def lowest(z, rate, cost, smooth, slope, curvature, guess, slope_left):
+    numbers = (slope, curvature, guess, slope_left, ROUNDING)
+    arguments = (z, rate, cost, *map(float, (*smooth, *numbers)), np.int32(TRIALS))
     step, curved = _cuda().start_together("lowest", z.size, 6, 2, arguments)()
     return float(step), float(curved)
 
 
-def curvature(z, cost, delta, cap):
+def curvature(z, cost, smooth):
     weight = np.empty_like(z)
-    arguments = (z, cost, float(delta), float(cap), weight)
+    arguments = (z, cost, *map(float, smooth), weight)
     return weight, *_cuda().sums("curvature", z.size, 2, arguments)
 
 
-def mean_curvature(z, cost, delta, cap, rate, reach):
+def mean_curvature(z, cost, smooth, rate, reach):
     weight = np.empty_like(z)
-    widths = (rate, float(reach), LEAST_WIDTH * delta)
-    arguments = (z, cost, float(delta), float(cap), *widths, weight)
+    widths = (rate, float(reach), LEAST_WIDTH * smooth[3])
+    arguments = (z, cost, *map(float, smooth), *widths, weight)
     return weight, *_cuda().sums("mean_curvature", z.size, 2, arguments)
 
 
-def dual_point(z, y, cost, delta, cap):
+def dual_point(z, y, cost, smooth, bend):
     A = np.empty_like(z)
-    arguments = (z, y, cost, 1.0 / delta, float(cap), A)
-    return A, *_cuda().sums("dual_point", z.size, 5, arguments)
+    arguments = (z, y, cost, *map(float, smooth), float(bend), A)
+    return A, *_cuda().sums("dual_point", z.size, 8, arguments)
 
 
 def places(weight, count):

@@ -1,27 +1,27 @@
-"""Two-class margin losses: hinge and squared hinge.
+"""Two-class losses: a sum over rows of losses of 1 - y s, by the numbers of losses.py.
 
-    r(s) = sum_i c_i max(0, 1 - y_i s_i)^p,      y_i = +-1,  c_i >= 0,  p = 1 or 2
+    r(s) = sum_i c_i loss(1 - y_i s_i),      y_i = +-1,  c_i >= 0
 
 With dual variables A (n,) written as A_i = alpha_i y_i, the dual -r*(-A) is
 
-    hinge           sum_i alpha_i                              for 0 <= alpha_i <= c_i
-    squared hinge   sum_i alpha_i - alpha_i^2 / (4 c_i)        for 0 <= alpha_i
+    sum_i alpha_i - eps |alpha_i| - shift_i alpha_i^2 / 2      for lower_i <= alpha_i <= upper_i
 
 and minus infinity elsewhere. Both are exact, in float64.
 """
 
 import math
-from abc import abstractmethod
 
 import numpy as np
 
 from widemargin import passes
 from widemargin.arrays import as_array, parts_of
+from widemargin.kernels.loss import knots
+from widemargin.losses import HINGE, SQUARED_HINGE, Loss
 from widemargin.risk.base import Bound, Cut, LineSums, RowRisk
 
 
 class MarginRisk(RowRisk):
-    """A sum of margin losses over rows.
+    """A sum of losses over rows.
 
     Parameters
     ----------
@@ -30,19 +30,81 @@ class MarginRisk(RowRisk):
     cost : ndarray of shape (n,)
         Weight of each row's loss: C times class weight times sample weight. A row of cost
         zero counts for nothing, as if it were not there.
+    loss : Loss
     """
 
     outputs = ()
-    #: whether the loss is squared; with `y` and `cost` all that kernels need.
-    squared: bool
 
-    def __init__(self, y, cost):
+    def __init__(self, y, cost, loss: Loss):
         self.y = as_array(y, np.int8)
         self.cost = as_array(cost, np.float64)
+        self.loss = loss
+
+    @property
+    def name(self):
+        return self.loss.name
+
+    def over(self, y, cost) -> "MarginRisk":
+        """Return the same losses of other rows."""
+        return MarginRisk(y, cost, self.loss)
 
     def part(self, begin, end):
         """Return the risk of the rows from `begin` to `end`, without a copy."""
-        return type(self)(self.y[begin:end], self.cost[begin:end])
+        return self.over(self.y[begin:end], self.cost[begin:end])
+
+    # --- by the numbers of the loss ---------------------------------------------------------
+
+    @property
+    def lower(self):
+        """Lower bounds of alpha, (n,)."""
+        return self._scaled(self.loss.low)
+
+    @property
+    def upper(self):
+        """Upper bounds of alpha, (n,)."""
+        return self._scaled(self.loss.high)
+
+    @property
+    def shift(self):
+        """What alpha^2 / 2 is multiplied by in the dual, (n,); 0 for rows of cost zero."""
+        return self.loss.bend / np.where(self.cost > 0.0, self.cost, np.inf)
+
+    def _scaled(self, bound):
+        if math.isinf(bound):
+            return np.where(self.cost > 0.0, bound, 0.0)
+        return bound * self.cost
+
+    def _excess(self, residual):
+        """Return how far residuals are beyond what costs nothing, (n,)."""
+        eps = self.loss.eps
+        return residual if eps == 0.0 else residual - np.clip(residual, -eps, eps)
+
+    def losses(self, residual):
+        """Return the loss of each row, (n,), at residuals 1 - y s."""
+        loss, excess = self.loss, self._excess(residual)
+        if not loss.is_smooth:
+            return self.cost * np.maximum(loss.high * excess, loss.low * excess)
+        a = np.clip(excess / loss.bend, loss.low, loss.high)
+        return self.cost * a * (excess - 0.5 * loss.bend * a)
+
+    def _slope_sizes(self, residual):
+        """Return the size of the slope of each row's loss, (n,)."""
+        loss, excess = self.loss, self._excess(residual)
+        if loss.is_smooth:
+            return self.cost * np.abs(np.clip(excess / loss.bend, loss.low, loss.high))
+        sizes = np.where(excess > 0.0, loss.high * self.cost, 0.0)
+        return sizes if loss.is_one_sided else np.where(excess < 0.0, -self.lower, sizes)
+
+    def _dual_terms(self, alpha):
+        """Return each row's term of the dual, (n,)."""
+        terms = alpha
+        if self.loss.eps > 0.0:
+            terms = terms - self.loss.eps * np.abs(alpha)
+        if self.loss.bend > 0.0:
+            terms = terms - alpha * (0.5 * self.shift * alpha)  # alpha^2 alone might underflow
+        return terms
+
+    # --- the contract -----------------------------------------------------------------------
 
     def signed(self, alpha):
         return alpha * self.y
@@ -50,7 +112,7 @@ class MarginRisk(RowRisk):
     unsigned = signed
 
     def feasible(self, A):
-        return np.clip(A * self.y, 0.0, self._upper()) * self.y
+        return np.clip(A * self.y, self.lower, self.upper) * self.y
 
     def balanced(self, A):
         """Return A with sum zero, by scaling down the side that weighs more."""
@@ -67,13 +129,12 @@ class MarginRisk(RowRisk):
 
     def cut(self, S):
         slope, value, constant, active = passes.of(S).margin_cut(
-            self.y, self.cost, self.squared, S
+            self.y, self.cost, self.loss.numbers, S
         )
         return Cut(float(value), slope, float(constant), self._pack(slope), int(active))
 
     def line(self, S, D):
-        slack, rate = passes.of(S).margin_line(self.y, self.cost, self.squared, S, D)
-        return MarginLine(slack, rate, self.squared)
+        return MarginLine(*passes.of(S).margin_rates(self.y, S, D), self.cost, self.loss)
 
     def walk(self, S, T, *numbers):
         """Go from S towards T to where  1/2 a step^2 + b step + r  is lowest; on a GPU.
@@ -82,9 +143,9 @@ class MarginRisk(RowRisk):
         and a function that waits for the rest: step; a, b and c; r at the end; the plane's Cut.
         """
         slope, lossy, wait = passes.of(S).margin_walk(
-            self.y, self.cost, self.squared, S, T, *numbers
+            self.y, self.cost, self.loss.numbers, S, T, *numbers
         )
-        code = slope if self.squared else lossy  # as `_pack` has it
+        code = lossy if self._fits_a_bit else slope
 
         def found():
             step, a, b, c, at_end, value, constant, active = wait().tolist()
@@ -98,180 +159,146 @@ class MarginRisk(RowRisk):
         |w|^2 = sum_i alpha_i y_i s_i splits the gap by rows: the loss of row i, less its
         dual term, plus alpha_i y_i s_i. No share is negative.
         """
-        return self._losses(S) - self._dual_terms(alpha) + alpha * (self.y * S)
+        along = self.y * S
+        return self.losses(1.0 - along) - self._dual_terms(alpha) + alpha * along
 
     def value(self, S):
         """Return r(S)."""
-        return float(self._losses(S).sum())
+        return float(self.losses(1.0 - self.y * S).sum())
 
     def bound(self, S, error, low=None):
-        slack = self.y * S
-        np.subtract(1.0, slack, out=slack)
+        residual = self.y * S
+        np.subtract(1.0, residual, out=residual)
         if low is not None:
-            slack -= self.y * low
-        slack += error
-        return self._bound(np.maximum(slack, 0.0, out=slack), error)
+            residual -= self.y * low
+        losses, roundings = self._moved(residual + error, error)
+        if not self.loss.is_one_sided:  # the larger one of both ends
+            others = self._moved(residual - error, error)
+            losses, roundings = np.maximum(losses, others[0]), np.maximum(roundings, others[1])
+        return Bound(float(losses.sum()), float(roundings.sum()))
+
+    def _moved(self, residual, error):
+        """Return losses at residuals that were moved by an error, and what that adds at most."""
+        return self.losses(residual), self._slope_sizes(residual) * error
 
     def may_have_loss(self, S, error):
-        return (1.0 - self.y * S + error > 0.0) & (self.cost > 0.0)
+        residual, eps = 1.0 - self.y * S, self.loss.eps
+        lossy = residual + error > eps
+        if not self.loss.is_one_sided:
+            lossy |= residual - error < -eps
+        return lossy & (self.cost > 0.0)
 
     def largest_lack(self, S, error):
-        lacks = (1.0 - self.y * S + error)[self.cost > 0.0]
+        if not self.loss.is_one_sided:
+            return math.inf
+        lacks = (1.0 - self.loss.eps - self.y * S + error)[self.cost > 0.0]
         return float(lacks.max()) if lacks.size else 0.0
+
+    def dual(self, A):
+        alpha = A * self.y
+        if np.any(alpha < self.lower) or np.any(alpha > self.upper):
+            return -np.inf
+        return self.dual_sum(alpha)
 
     def dual_sum(self, alpha):
         """Return the dual at alpha_i that are known to be feasible."""
         return float(self._dual_terms(alpha).sum())
 
-    @abstractmethod
-    def best_offset(self, S):
-        """Return the b that minimises r(S + b)."""
+    @property
+    def _fits_a_bit(self):
+        """Whether a slope has one of two values for each row."""
+        return self.loss.is_one_sided and not self.loss.is_smooth
 
-    @abstractmethod
-    def _upper(self):
-        """Return the upper bounds of alpha, (n,)."""
-
-    @abstractmethod
-    def _bound(self, slack, error):
-        """Return the losses of slacks that are rounded up already, and how much that adds."""
-
-    @abstractmethod
     def _pack(self, slope):
         """Return the code of a slope that `cut` found."""
-
-    @abstractmethod
-    def _losses(self, S):
-        """Return the loss of each row, (n,)."""
-
-    @abstractmethod
-    def _dual_terms(self, alpha):
-        """Return each row's term of the dual, (n,)."""
-
-    def _slack(self, S):
-        return np.maximum(0.0, 1.0 - self.y * S)
-
-    def _breakpoints(self, S):
-        """Return, in increasing order, the offsets b at which rows cross the margin.
-
-        y (s + b) = 1 at b = y - s. Below its breakpoint a positive row has a loss, above
-        it a negative one; so each breakpoint passed adds the row's weight to the slope.
-        """
-        counted = self.cost > 0.0
-        y, cost = self.y[counted], self.cost[counted]
-        points = y - S[counted]
-        order = np.argsort(points)
-        return points[order], cost[order], y[order] > 0
-
-
-class Hinge(MarginRisk):
-    """r(s) = sum_i c_i max(0, 1 - y_i s_i)."""
-
-    squared = False
-
-    def _upper(self):
-        return self.cost
-
-    def _losses(self, S):
-        return self.cost * self._slack(S)
-
-    def _bound(self, slack, error):
-        rounding = float((self.cost * error * (slack > 0.0)).sum())
-        return Bound(float((self.cost * slack).sum()), rounding)
-
-    def _dual_terms(self, alpha):
-        return alpha
-
-    def _pack(self, slope):
-        return np.packbits(slope != 0.0)  # a bit per row: whether it has a loss
+        return np.packbits(slope != 0.0) if self._fits_a_bit else slope
 
     def unpack(self, code):
         if code.dtype != np.uint8:
             return code
         lossy = np.unpackbits(code)[: self.y.size].astype(bool)
-        return np.where(lossy, -self.cost * self.y, 0.0)
-
-    def dual(self, A):
-        alpha = A * self.y
-        if np.any(alpha < 0.0) or np.any(alpha > self.cost):
-            return -np.inf
-        return self.dual_sum(alpha)
+        return np.where(lossy, -self.upper * self.y, 0.0)
 
     def best_offset(self, S):
-        """Return the b that minimises r(S + b): the middle one, where there are several."""
-        points, cost, positive = self._breakpoints(S)
-        slope = np.cumsum(cost) - cost[positive].sum()  # to the right of each breakpoint
-        rounding = 1e-12 * cost.sum()
+        """Return the b that minimises r(S + b): the middle one, where kinks leave several."""
+        counted = self.cost > 0.0
+        cost = self.cost[counted]
+        # To the right of each place the slope in b is weight b - moment.
+        places, weight, moment = self._slope_in_offset(self.y[counted], S[counted], cost)
+        rounding, end = 1e-12 * cost.sum(), places.size - 1
+        slope = weight[1:] * places - moment[1:]
+        if self.loss.is_smooth:
+            piece = int(np.searchsorted(slope, 0.0))
+            if weight[piece] > rounding:
+                return float(moment[piece] / weight[piece])
+            return float(places[min(piece, end)])  # every b here is as good
         first = np.searchsorted(slope, -rounding)
         last = np.searchsorted(slope, rounding, side="right")
-        return 0.5 * float(
-            points[min(first, points.size - 1)] + points[min(last, points.size - 1)]
-        )
+        return 0.5 * float(places[min(first, end)] + places[min(last, end)])
+
+    def _slope_in_offset(self, y, S, cost):
+        """Return the slope of r in b: the places b, in order, where it changes, (m,).
+
+        And the numbers it is made of, to the left of the first place and to the right of each,
+        (m + 1,).
+        """
+        loss, positive = self.loss, y > 0
+        if not loss.is_smooth:
+            # It jumps where a residual passes eps, or -eps, whatever the label.
+            kinks = (
+                [(loss.eps, loss.high)]
+                if loss.is_one_sided
+                else [(loss.eps, loss.high), (-loss.eps, -loss.low)]
+            )
+            start = np.where(positive, -loss.high, loss.low) * cost
+            places = np.concatenate([y * (1.0 - kink) - S for kink, _ in kinks])
+            jumps = np.concatenate([jump * cost for _, jump in kinks])
+            order = np.argsort(places)
+            moment = -start.sum() - np.concatenate(([0.0], np.cumsum(jumps[order])))
+            return places[order], np.zeros_like(moment), moment
+        # With y = 1 residuals fall as b rises, and pass the knots from the last to the first.
+        steep = cost / loss.bend
+        passed = zip(knots(*loss.numbers), (-1.0, 1.0, -1.0, 1.0))
+        finite = [(knot, sign * y * steep) for knot, sign in passed if math.isfinite(knot)]
+        places = np.concatenate([y * (1.0 - knot) - S for knot, _ in finite])
+        change = np.concatenate([of_weight for _, of_weight in finite])
+        order = np.argsort(places)
+        places, change = places[order], change[order]
+        # To the left of all, a row is on a straight line, or on a parabola that never ends.
+        bound = np.where(positive, -loss.high, loss.low)
+        endless = np.isinf(bound)
+        weight = np.where(endless, steep, 0.0).sum()
+        straight = -np.where(endless, 0.0, bound) * cost
+        moment = np.where(endless, steep * (y - S - loss.eps), straight).sum()
+        weight = weight + np.concatenate(([0.0], np.cumsum(change)))
+        return places, weight, moment + np.concatenate(([0.0], np.cumsum(change * places)))
 
 
-class SquaredHinge(MarginRisk):
-    """r(s) = sum_i c_i max(0, 1 - y_i s_i)^2."""
+def Hinge(y, cost) -> MarginRisk:
+    """Return the risk of hinge losses."""
+    return MarginRisk(y, cost, HINGE)
 
-    squared = True
 
-    def _upper(self):
-        return np.where(self.cost > 0.0, np.inf, 0.0)
-
-    def _losses(self, S):
-        return self.cost * self._slack(S) ** 2
-
-    def _bound(self, slack, error):
-        weighed = self.cost * slack
-        rounding = 2.0 * float((weighed * error).sum())
-        return Bound(float((weighed * slack).sum()), rounding)
-
-    def _dual_terms(self, alpha):
-        # A row of cost zero has alpha zero, and its term would be 0 / 0.
-        cost = np.where(self.cost > 0.0, self.cost, 1.0)
-        return alpha - alpha * (alpha / (4.0 * cost))  # alpha^2 alone might underflow
-
-    def _pack(self, slope):
-        return slope
-
-    def unpack(self, code):
-        return code
-
-    def dual(self, A):
-        alpha = A * self.y
-        if np.any(alpha < 0.0) or np.any(alpha[self.cost == 0.0] > 0.0):
-            return -np.inf
-        return self.dual_sum(alpha)
-
-    def best_offset(self, S):
-        """Return the b that minimises r(S + b)."""
-        points, cost, positive = self._breakpoints(S)
-        # Left of all breakpoints the positive rows are active; each one passed swaps sides.
-        # The slope at b is 2 (weight * b - moment) over the rows active there.
-        swap = np.where(positive, -cost, cost)
-        weight = cost[positive].sum() + np.concatenate(([0.0], np.cumsum(swap)))
-        moment = (cost * points)[positive].sum() + np.concatenate(
-            ([0.0], np.cumsum(swap * points))
-        )
-        slope = weight[:-1] * points - moment[:-1]  # half the slope, at each breakpoint
-        piece = int(np.searchsorted(slope, 0.0))
-        if weight[piece] <= 1e-12 * cost.sum():  # no row is active: every b here is best
-            return float(points[min(piece, points.size - 1)])
-        return float(moment[piece] / weight[piece])
+def SquaredHinge(y, cost) -> MarginRisk:
+    """Return the risk of squared hinge losses."""
+    return MarginRisk(y, cost, SQUARED_HINGE)
 
 
 class MarginLine:
-    """sum_i max(0, slack_i + step * rate_i)^p, p = 1 or 2, as a function of the step."""
+    """A sum of losses of residual_i + step * rate_i, as a function of the step."""
 
-    def __init__(self, slack, rate, squared):
-        self.slack, self.rate, self.squared = slack, rate, squared
-        self.size, self.passes = slack.size, passes.of(slack)
+    def __init__(self, residual, rate, cost, loss):
+        self.residual, self.rate, self.cost, self.loss = residual, rate, cost, loss
+        self.size, self.passes = residual.size, passes.of(residual)
 
     def evaluate(self, steps):
         steps = np.asarray(steps, dtype=np.float64)
-        sums, pieces = self.passes.margin_sums(self.slack, self.rate, self.squared, steps)
+        rows = self.residual, self.rate, self.cost
+        sums, pieces = self.passes.margin_sums(*rows, self.loss.numbers, steps)
         return LineSums(*sums.T, pieces)
 
     def between(self, sums, j):
         rows = self.passes.changed(sums.pieces, j)
         if rows is None:
             return None
-        return MarginLine(self.slack[rows], self.rate[rows], self.squared)
+        return MarginLine(self.residual[rows], self.rate[rows], self.cost[rows], self.loss)

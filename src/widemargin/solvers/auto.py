@@ -19,7 +19,7 @@ DEFAULT_BUDGET = 1 << 30
 # Up to so many features Newton's method makes and factorises its Hessian in no time. Up to so many
 # more it takes seconds, for many rows, and is worth them above this stretch.
 _FEW_FEATURES, _SOME_FEATURES = 300, 1000
-_NEWTON_PAYS = {False: 300.0, True: 30.0}  # by whether the loss is squared
+_NEWTON_PAYS = {False: 300.0, True: 30.0}  # by whether dual variables are unbounded
 # With fewer rows for each feature a hinge needs many Newton steps, and a pass over so few rows
 # costs next to nothing: coordinate descent is faster up to this stretch, by whether a nearby
 # solution is known.
@@ -30,8 +30,8 @@ _FEW_ROWS_PAY = {False: 50.0, True: 1000.0}
 _MORE_ROWS_PER_FEATURE = 1000
 # Below this stretch a squared hinge is nearly a parabola, and Newton's first step nearly the last.
 _NEARLY_A_PARABOLA = 0.005
-# Above this stretch adaptive frequencies pay, see `Facts`, and below it where features are few; a
-# squared loss has no bounds to find.
+# Above this stretch adaptive frequencies pay, see `Facts`, and below it where features are few;
+# without upper bounds there are none to find.
 _ADAPTIVE_PAYS = {False: 1.2, True: 0.0}
 
 
@@ -43,8 +43,8 @@ class Facts:
     ----------
     n_rows, n_features : int
         Of the rows that count.
-    squared : bool
-        Whether the loss is.
+    unbounded : bool
+        Whether dual variables have no upper bounds, as those of a squared hinge.
     stretch : float
         Mean cost over mean first step. An unbounded first step of coordinate descent has length
         1 / |x|^2; where costs are below it most support vectors end at their bounds, which
@@ -56,7 +56,7 @@ class Facts:
 
     n_rows: int
     n_features: int
-    squared: bool
+    unbounded: bool
     stretch: float
     warm: bool = False
 
@@ -64,7 +64,7 @@ class Facts:
 def facts(rows: Rows, risk: MarginRisk, warm: bool = False) -> Facts:
     """Return what there is to know of a problem before it is solved."""
     n, stretch = _stretch(rows, risk.cost)
-    return Facts(n, rows.n_features, risk.squared, stretch, warm)
+    return Facts(n, rows.n_features, risk.loss.high == np.inf, stretch, warm)
 
 
 def _stretch(rows, cost):
@@ -79,7 +79,7 @@ def pick(facts: Facts) -> str:
     """Return the solver for a two-class problem over rows in memory."""
     per_feature = facts.n_rows / max(1, facts.n_features)
     enough = _FEW_ROWS_PAY[True] if facts.warm else _ADAPTIVE_PAYS[False]
-    passes_are_enough = not facts.squared and (
+    passes_are_enough = not facts.unbounded and (
         (per_feature < _ROWS_PER_FEATURE and facts.stretch < _FEW_ROWS_PAY[facts.warm])
         or (per_feature < _MORE_ROWS_PER_FEATURE and facts.stretch < enough)
     )
@@ -87,12 +87,12 @@ def pick(facts: Facts) -> str:
         return "newton"
     if (
         facts.n_features <= min(_SOME_FEATURES, facts.n_rows)
-        and facts.stretch > _NEWTON_PAYS[facts.squared]
+        and facts.stretch > _NEWTON_PAYS[facts.unbounded]
     ):
         return "newton"
-    if facts.squared and facts.stretch < _NEARLY_A_PARABOLA:
+    if facts.unbounded and facts.stretch < _NEARLY_A_PARABOLA:
         return "newton"
-    pays = facts.warm or facts.stretch > _ADAPTIVE_PAYS[facts.squared]
+    pays = facts.warm or facts.stretch > _ADAPTIVE_PAYS[facts.unbounded]
     return "acf" if pays or facts.n_features <= _FEW_FEATURES else "dcd"
 
 
@@ -119,17 +119,17 @@ def choose(
         return pick_together(n_rows, stretch, rows.n_features * risk.outputs[0])
     if on_gpu:
         # With more features Newton's method would need conjugate gradients, of many steps.
-        return "newton" if rows.n_features <= _SOME_FEATURES or risk.squared else "ocas"
+        return "newton" if rows.n_features <= _SOME_FEATURES or risk.loss.is_smooth else "ocas"
     if on_disk:
         if rows.n_features > _FEW_FEATURES or must_stream:
             return "stream"
         # Rows of few features pull on one another, and it takes very many visits to each. Cutting
-        # planes remember a bit for each row and plane, of a squared loss a number: too much.
-        return "newton" if risk.squared else "ocas"
+        # planes remember a bit for each row and plane, of a smooth loss a number: too much.
+        return "newton" if risk.loss.is_smooth else "ocas"
     if not hasattr(rows, "arrays"):  # neither here nor there: all that is known are products
-        return "newton" if risk.squared else "ocas"
+        return "newton" if risk.loss.is_smooth else "ocas"
     n_counted = int(np.count_nonzero(risk.cost))
-    per_feature = _ROWS_PER_FEATURE if risk.squared else _MORE_ROWS_PER_FEATURE
+    per_feature = _ROWS_PER_FEATURE if risk.loss.is_smooth else _MORE_ROWS_PER_FEATURE
     if rows.n_features <= min(_FEW_FEATURES, n_counted // per_feature):
         return "newton"  # whatever the stretch is, which takes a pass over the rows
     return pick(facts(rows, risk, warm))

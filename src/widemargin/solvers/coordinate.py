@@ -1,12 +1,13 @@
 """Dual coordinate descent: LIBLINEAR's, and its successor with adaptive frequencies.
 
 Problem
-    min over w, b   1/2 |w|^2 + sum_i c_i loss(y_i (w.x_i + b))      hinge, squared hinge
+    min over w, b   1/2 |w|^2 + sum_i c_i loss(1 - y_i (w.x_i + b))      any of losses.py
 Dual
-    max over alpha  sum_i (alpha_i - shift_i alpha_i^2 / 2) - 1/2 |w|^2
-    with            w = sum_i alpha_i y_i x_i,   0 <= alpha_i <= upper_i
-    hinge           upper_i = c_i,        shift_i = 0
-    squared hinge   upper_i = infinity,   shift_i = 1 / (2 c_i)
+    max over alpha  sum_i (alpha_i - eps |alpha_i| - shift_i alpha_i^2 / 2) - 1/2 |w|^2
+    with            w = sum_i alpha_i y_i x_i,   lower_i <= alpha_i <= upper_i
+    hinge           0 <= alpha_i <= c_i,         shift_i = 0
+    squared hinge   0 <= alpha_i,                shift_i = 1 / (2 c_i)
+    smooth hinge    0 <= alpha_i <= c_i,         shift_i = 1 / c_i
     free intercept  sum_i alpha_i y_i = 0
 
 One step goes to the maximum over one alpha_i, and a little beyond, and updates w. Two
@@ -73,6 +74,7 @@ class _Descent(Descent):
     def __init__(self, problem, state, monitor, schedule, seed):
         super().__init__(problem, state, monitor)
         rows, risk = problem.rows, problem.risk
+        self.seen_gap = risk.losses(np.ones(rows.n_rows))  # at alpha = 0
         counted = np.flatnonzero(risk.cost > 0.0).astype(np.uint32)
         self.n_counted = max(1, counted.size)
         self.schedule = SCHEDULES[schedule](counted, rows.n_rows, seed, _block(rows))
@@ -82,7 +84,8 @@ class _Descent(Descent):
         self.put_off = False  # whether the last check was
         # Whether faces may leave much less of the gap than passes have.
         many_features = rows.n_features >= _MANY_FEATURES
-        self.may_relieve = self.schedule.faces and not risk.squared and many_features
+        self.solves_faces = self.schedule.faces and risk.loss.eps == 0.0
+        self.may_relieve = self.solves_faces and not risk.loss.is_smooth and many_features
         self.alpha = risk.feasible(state.dual * risk.y) * risk.y
         self.offset = np.zeros(3)  # [b, z, k] of the kernels
         self.mean, self.lean = None, np.empty(0)
@@ -92,8 +95,8 @@ class _Descent(Descent):
         single = self._single_will_do and self.lean.size == 0
         self.w = np.zeros(rows.n_features, dtype=np.float32 if single else np.float64)
         if self.alpha.any():  # a warm start
-            at_bound = self.alpha >= (np.inf if risk.squared else risk.cost)
-            self.schedule.inform((self.alpha > 0.0) & ~at_bound, at_bound)
+            inside = (self.alpha > risk.lower) & (self.alpha < risk.upper)
+            self.schedule.inform(inside & (self.alpha != 0.0), ~inside & (self.alpha != 0.0))
 
     def _set_intercept(self, counted, state):
         """Set K, and where rows have a large part in common, take their mean away."""
@@ -126,7 +129,7 @@ class _Descent(Descent):
                 self.lean,
                 risk.y,
                 risk.cost,
-                risk.squared,
+                risk.loss.numbers,
                 self.alpha,
                 self.w,
                 self.offset,
@@ -165,8 +168,8 @@ class _Descent(Descent):
 
     def _is_free(self):
         risk = self.problem.risk
-        upper = np.inf if risk.squared else risk.cost
-        return (self.alpha > 0.0) & (self.alpha < upper) & (self.norms > 0.0)
+        inside = (self.alpha > risk.lower) & (self.alpha < risk.upper)
+        return inside & (self.alpha != 0.0) & (self.norms > 0.0)
 
     def _dual_estimate(self):
         w = self._coefficients()
@@ -184,7 +187,7 @@ class _Descent(Descent):
 
     def _check(self):
         ahead = None
-        if self.schedule.faces:
+        if self.solves_faces:
             promising = self._is_promising()
             ahead = self._solve_together()
             if ahead is None and np.isfinite(self.predicted):
@@ -259,7 +262,7 @@ class _Descent(Descent):
         risk, rows = self.problem.risk, self.problem.rows
         face = Face(
             rows.take(free),
-            type(risk)(risk.y[free], risk.cost[free]),
+            risk.over(risk.y[free], risk.cost[free]),
             self.alpha[free],
             self.w,
             self.offset,
@@ -316,16 +319,21 @@ def _block(rows):
 def _balance(alpha, scores, risk):
     """Make sum_i alpha_i y_i zero in place, at the least loss of dual value.
 
-    The dual's slope in alpha_i is 1 - y_i s_i - shift_i alpha_i. So of the moves that lessen the
-    excess (rows of its sign down, the others up) those come first that gain the most.
+    The dual's slope in alpha_i is about 1 - y_i s_i - eps sign(alpha_i) - shift_i alpha_i. So of
+    the moves that lessen the excess (rows of its sign down, the others up) those come first that
+    gain the most. Without a bound, a dual variable is doubled at most, or taken to zero.
     """
-    excess = float(alpha @ risk.y)
+    excess, loss = float(alpha @ risk.y), risk.loss
     falling = risk.y == np.sign(excess)
-    room = np.where(falling, alpha, (alpha if risk.squared else risk.cost - alpha))
+    above = np.abs(alpha) if loss.high == np.inf else risk.upper - alpha
+    below = np.abs(alpha) if loss.low == -np.inf else alpha - risk.lower
+    room = np.where(falling, below, above)
     movable = np.flatnonzero(room > 0.0)
     slope = 1.0 - risk.y[movable] * scores[movable]
-    if risk.squared:
-        slope -= alpha[movable] / (2.0 * risk.cost[movable])
+    if loss.eps > 0.0:
+        slope -= loss.eps * np.sign(alpha[movable])
+    if loss.is_smooth:
+        slope -= loss.bend * (alpha[movable] / risk.cost[movable])
     gain = np.where(falling[movable], -slope, slope)
     order = movable[np.argsort(-gain)]
     taken = np.minimum(np.cumsum(room[order]), abs(excess))

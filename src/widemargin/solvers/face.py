@@ -47,7 +47,7 @@ class Face:
     ----------
     rows : Rows of shape (m, d)
     risk : MarginRisk
-        Of these rows.
+        Of these rows; its loss has eps = 0.
     alpha : ndarray of shape (m,)
     w : ndarray of shape (d,)
     offset, norms, lean : ndarray of shape (3,), (m,), (m,) or (0,)
@@ -56,9 +56,8 @@ class Face:
 
     def __init__(self, rows, risk, alpha, w, offset, norms, lean):
         self.rows, self.alpha, self.lean = rows, alpha, lean
-        self.y, self.squared = risk.y.astype(np.float64), risk.squared
-        self.shift = 0.5 / risk.cost if risk.squared else np.zeros(alpha.size)
-        self.upper = np.full(alpha.size, np.inf) if risk.squared else risk.cost
+        self.y, self.risk = risk.y.astype(np.float64), risk
+        self.shift, self.lower, self.upper = risk.shift, risk.lower, risk.upper
         b, z, self.k = offset
         margins = self.y * self._scores(w, z, -b)
         self.residual = 1.0 - margins - self.shift * alpha
@@ -122,9 +121,7 @@ class Face:
         gaps = []
         for more in usual * _LIFTS:
             still = (1.0 + more) * short - more
-            slack = np.maximum(still, 0.0)
-            loss = 0.5 * slack * slack / self.shift if self.squared else self.upper * slack
-            share = loss - self.alpha * (still - 0.5 * self.shift * self.alpha)
+            share = self.risk.losses(still) - self.alpha * (still - 0.5 * self.shift * self.alpha)
             distance = more * more * square + 2.0 * more * (along + moved) + moved
             gaps.append(float(share.sum()) + 0.5 * distance)
         return min(gaps)
@@ -164,7 +161,7 @@ class Face:
         """Return Q (scaled / root) / root: of the matrix whose diagonal is 1."""
         product = self._scores(*self._combine(self.signs_over_root * scaled))
         product *= self.signs_over_root
-        if self.squared:
+        if self.risk.loss.is_smooth:
             product += self.share_of_shift * scaled
         return product
 
@@ -184,14 +181,14 @@ class Face:
         largest = float(np.abs(left).max())
         if largest == 0.0:
             return 0.0
-        across = float(self.upper.max()) / largest
+        across = float((self.upper - self.lower).max()) / largest
         scaled = self.root * left
         slope, bend = float(scaled @ scaled), float(scaled @ self._scaled_product(scaled))
         return min(across, slope / bend) if bend > 0.0 else across
 
     def _better(self, change, best):
         """Return the step of this change, put within bounds, if it is better than `best`."""
-        change = np.clip(self.alpha + change, 0.0, self.upper) - self.alpha
+        change = np.clip(self.alpha + change, self.lower, self.upper) - self.alpha
         w, z, leaning = combined = self.combine(change)
         bend = float(w @ w) + self.k * z * z - 2.0 * z * leaning
         bend += float((self.shift * change) @ change)

@@ -168,7 +168,7 @@ class _Sample:
     def of_problem(self, problem):
         """Return the problem that the sampled rows make in place of all."""
         risk = problem.risk
-        part = type(risk)(risk.y[self.index], risk.cost[self.index] * self.factor)
+        part = risk.over(risk.y[self.index], risk.cost[self.index] * self.factor)
         return Problem(self.rows, part, problem.intercept)
 
 

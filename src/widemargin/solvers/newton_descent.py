@@ -8,6 +8,9 @@ losses are curved for half of all rows, whose Hessian costs more than many looks
 stand for all (newton_deputies.py).
 """
 
+import functools
+import itertools
+
 import numpy as np
 
 from widemargin.arrays import beside
@@ -52,7 +55,7 @@ def is_rare(rows):
 
 def can_delegate(problem):
     """Return whether some rows can stand for all of a problem."""
-    enough = problem.risk.squared and newton_deputies.rows_for_each(problem.rows) > 0
+    enough = problem.risk.loss.is_parabola and newton_deputies.rows_for_each(problem.rows) > 0
     return enough and newton_deputies.are_balanced(problem.risk.y)
 
 
@@ -84,7 +87,6 @@ class Descent(NewtonSteps):
         if not (cost > 0.0).all():
             counted = np.flatnonzero(cost > 0.0)
             y, cost = y[counted], cost[counted]
-        delta, cap = (0.5, np.inf) if risk.squared else (delta, 1.0)
         no_intercept = problem.intercept is Intercept.NONE
         stiffness = {Intercept.FREE: 0.0, Intercept.PENALIZED: 1.0, Intercept.NONE: np.inf}
         ground = Ground(
@@ -100,8 +102,8 @@ class Descent(NewtonSteps):
             coef=start.coef.astype(np.float64),  # a copy
             offset=0.0 if no_intercept else float(start.offset),
             z=None,
-            delta=delta,
-            cap=cap,
+            delta=risk.loss.bend if risk.loss.is_smooth else delta,
+            loss=risk.loss,
             monitor=monitor,
             share=share,
         )
@@ -224,9 +226,8 @@ class Descent(NewtonSteps):
             with self.monitor.phase("line search"):
                 # Rows that were thought settled were not.
                 ahead, shift, rate = self.coef - coef, self.offset - offset, self.z - z
-                edge = self.cap * self.delta
-                crossed = ((z > 0.0) != (self.z > 0.0)) | ((z < edge) != (self.z < edge))
-                in_doubt = in_doubt | crossed
+                for knot in itertools.chain(*self.curved_slacks()):
+                    in_doubt = in_doubt | ((z > knot) != (self.z > knot))
                 self.coef, self.offset, self.z, self.delta = coef, offset, z, delta
                 step = self.search(rate, ahead, shift)
                 if step >= SHORT_STEP or np.count_nonzero(in_doubt) > _MOST_IN_DOUBT * z.size:
@@ -251,7 +252,7 @@ class Descent(NewtonSteps):
         spreads, rare = rows.spreads, is_rare(rows)
         if self.counted is not None:
             spreads, rare = spreads[self.counted], rare[self.counted]
-        distance = np.abs(z) if self.squared else np.maximum(-z, z - self.delta)
+        distance = self._distance()
         some = slice(None, None, max(1, n // _PROBED))
         ratios = distance[some] / np.maximum(spreads[some], 1e-300)
         ratios = np.sort(ratios[ratios > 0.0])
@@ -261,6 +262,16 @@ class Descent(NewtonSteps):
         width = float(ratios[int(share * ratios.size)]) if ratios.size else 0.0
         in_doubt = (distance <= width * spreads) | rare
         return in_doubt if np.count_nonzero(in_doubt) <= _MOST_IN_DOUBT * n else None
+
+    def _distance(self):
+        """Return how far slacks are from another piece of their loss, (n,).
+
+        On the way to a loss with kinks, what is between a kink's two ends has none.
+        """
+        z = self.z
+        distances = [np.maximum(begin - z, z - end) for begin, end in self.curved_slacks()]
+        distance = functools.reduce(np.minimum, distances)
+        return np.abs(distance) if self.loss.is_smooth else distance
 
     def _part(self, in_doubt, point, start) -> Asking:
         """Return the steps over rows in doubt, the others settled, and X^T A of the former.
@@ -273,9 +284,9 @@ class Descent(NewtonSteps):
         pull = Slope(point.combined - combined, point.total - float(A.sum()))
         d = rows.n_features
         second, first, total = np.zeros((d, d)), np.zeros(d), 0.0
-        if self.squared:
+        if self.loss.is_smooth:
             with self.monitor.phase("direction"):
-                curved = np.flatnonzero((self.z > 0.0) & ~in_doubt)
+                curved = np.flatnonzero((self.curvature().weight > 0.0) & ~in_doubt)
                 sums = self.directions.kept_moments(curved, self.delta)
                 if sums is None:
                     return None
@@ -314,16 +325,17 @@ class Descent(NewtonSteps):
         done = yield from self._is_done(tol)
         gap = (self.best.primal - max(self.best.dual, 0.0)) / (self.best.primal or 1.0)
         largest = min(_WARM_ROUNDING, max(_WARM_SHARE * gap, SHARE_OF_GAP * tol))
-        if self.squared:
+        if self.loss.is_smooth:
             return done
         # In the end z = alpha delta / c, and rounding off costs (c - alpha) z, between the bounds.
-        alpha = (A * risk.y)[risk.cost > 0.0]
-        inside = float((alpha * (1.0 - alpha / self.cost)).sum())
+        slope = (A * risk.y)[risk.cost > 0.0] / self.cost
+        bound = np.where(slope > 0.0, self.loss.high, self.loss.low)
+        inside = float((self.cost * slope * (bound - slope)).sum())
         self.delta = min(self.delta, largest * self.best.primal / max(inside, 1e-300))
-        rounding = self.rounding(*self.dual_point()[1:])
+        rounding = self.rounding(self.dual_point()[1])
         while rounding > largest * self.best.primal:
             self.delta *= 0.5
-            rounding = self.rounding(*self.dual_point()[1:])
+            rounding = self.rounding(self.dual_point()[1])
         return done
 
     # --- the proof --------------------------------------------------------------------------
@@ -342,26 +354,26 @@ class Descent(NewtonSteps):
                 self.spare.pop() if self.spare else np.empty(self.y.size) for _ in range(2)
             )
             scores = np.empty(self.y.size) if self.fresh is None else self.fresh[1]
-            combined, *sums = visit(
+            combined, sums = visit(
                 self.rows,
                 self.counted,
                 self.y,
                 self.cost,
                 self.coef,
                 self.offset,
-                self.delta,
-                self.cap,
+                self.smooth,
+                self.loss.bend,
                 scores,
                 z,
                 alpha,
             )
             self.z, self.fresh = z, (self.coef, scores)
-        return self._point(alpha, combined, *self._values(None, *map(float, sums)))
+        return self._point(alpha, combined, *self._values(None, sums))
 
     def _look(self) -> Asking:
         """Return what is known of the current point, where slacks are known."""
-        A, *sums = self.dual_point()
-        values = self._values(A, *sums)
+        A, sums = self.dual_point()
+        values = self._values(A, sums)
         combined = yield from self.combine(A)
         A *= self.y
         return self._point(A, combined, *values)
@@ -370,31 +382,30 @@ class Descent(NewtonSteps):
         dual = height - 0.5 * float(combined @ combined)
         return Point(alpha, total, combined, primal, dual, *costs)
 
-    def _values(self, A, above, below, loss_above, loss_below, aligned):
+    def _values(self, A, sums):
         """Return the primal value, the dual value less the penalty of X^T A, the sum of A, and
         what rounding off and balancing cost, from the sums of `dual_point`; A is balanced where it
         has to be.
         """
-        primal = 0.5 * float(self.coef @ self.coef) + loss_above + loss_below
-        rounding = self.rounding(above, below, loss_above, loss_below, aligned)
-        penalty = trimming = 0.0
+        primal = 0.5 * float(self.coef @ self.coef) + sums.losses
+        rounding = self.rounding(sums)
+        penalty = 0.0
+        scale_above = scale_below = 1.0
         if self.intercept is Intercept.PENALIZED:
             primal += 0.5 * self.offset**2
-            penalty = 0.5 * (above - below) ** 2
-        elif self.intercept is Intercept.FREE and above != below:
+            penalty = 0.5 * (sums.above - sums.below) ** 2
+        elif self.intercept is Intercept.FREE and sums.above != sums.below:
             # b is where it is best, so that little is left to balance.
-            least = min(above, below)
-            scale_above = least / above if above > 0.0 else 1.0
-            scale_below = least / below if below > 0.0 else 1.0
+            least = min(sums.above, sums.below)
+            scale_above = least / sums.above if sums.above > 0.0 else 1.0
+            scale_below = least / sums.below if sums.below > 0.0 else 1.0
             A *= np.where(A > 0.0, scale_above, scale_below)
-            above, below = scale_above * above, scale_below * below
-            trimming = (1.0 - scale_above) ** 2 * loss_above
-            trimming += (1.0 - scale_below) ** 2 * loss_below
-            loss_above, loss_below = scale_above**2 * loss_above, scale_below**2 * loss_below
-        height = above + below - penalty
-        if self.squared:  # alpha^2 / (4 c) is the loss itself
-            height -= loss_above + loss_below
-        return primal, height, above - below, rounding, trimming
+        trimming = (1.0 - scale_above) ** 2 * sums.bent_above
+        trimming += (1.0 - scale_below) ** 2 * sums.bent_below
+        height = scale_above * (sums.height_above - scale_above * sums.bent_above) - penalty
+        height += scale_below * (sums.height_below - scale_below * sums.bent_below)
+        total = scale_above * sums.above - scale_below * sums.below
+        return primal, height, total, rounding, trimming
 
     def _remember(self, point):
         self.best.take(point.primal, self.coef, self.offset, self.is_exact)

@@ -4,13 +4,17 @@ The rows may be all of a problem's, or those in doubt, where the others are sett
 on one piece of their losses, they are a quadratic function of (w, b) beside the penalty.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from widemargin import passes, threads
 from widemargin.data.rows import Rows
 from widemargin.kernels import newton as kernels
+from widemargin.kernels.loss import knots
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept
+from widemargin.risk import Loss
 from widemargin.solvers.lockstep import Asking, Product
 from widemargin.solvers.newton_direction import Curved, Directions, Ground, Slope
 
@@ -24,6 +28,22 @@ SHORT_STEP, _WAY_AHEAD, _LITTLE_AHEAD = 0.5, 1.0, 0.3
 _SLOPE_LEFT = 1e-3
 # Steps over rows in doubt at most: beyond, a look at all rows tells more.
 _STEPS = 20
+
+
+class DualSums(NamedTuple):
+    """Sums over the rows at a point, of its dual variables A = alpha y.
+
+    Those of rows whose A is positive are `above`, the others `below`.
+    """
+
+    above: float  # of A
+    below: float  # of -A
+    height_above: float  # of alpha - eps |alpha|
+    height_below: float
+    bent_above: float  # of shift alpha^2 / 2
+    bent_below: float
+    losses: float
+    aligned: float  # of alpha z - eps |alpha|
 
 
 class NewtonSteps:
@@ -43,8 +63,9 @@ class NewtonSteps:
     offset : float
     z : ndarray of shape (n,) or None
         Slacks there, of the rows that count; None if they are not known yet.
-    delta, cap : float
-        See kernels/newton.py.
+    delta : float
+        The bend of the smooth losses, see kernels/newton.py.
+    loss : Loss
     monitor : Monitor
     share : float
         Of the rows that count as one pass.
@@ -62,14 +83,14 @@ class NewtonSteps:
         offset: float,
         z,
         delta: float,
-        cap: float,
+        loss: Loss,
         monitor: Monitor,
         share: float,
     ):
         self.rows, self.y, self.cost, self.counted = rows, y, cost, counted
         self.intercept, self.ground = intercept, ground
         self.coef, self.offset, self.z = coef, offset, z
-        self.delta, self.cap = delta, cap
+        self.delta, self.loss = delta, loss
         self.monitor, self.share = monitor, share
         self.directions = Directions(rows, cost, counted, ground, monitor, share)
         # How far to both sides rows are taken for curved: rates (n,), and a share of them.
@@ -80,8 +101,9 @@ class NewtonSteps:
         self.fresh: tuple | None = None  # coefficients, and their scores as the rows gave them
 
     @property
-    def squared(self):
-        return self.cap > 1.0
+    def smooth(self):
+        """The numbers of the smooth losses."""
+        return *self.loss.numbers[:3], self.delta
 
     @property
     def has_intercept(self):
@@ -98,11 +120,11 @@ class NewtonSteps:
         for _ in range(_STEPS):
             if self.monitor.must_stop():
                 return
-            A, *sums = self.dual_point()
+            A, sums = self.dual_point()
             if combined is None:
                 combined = yield from self.combine(A)
             gradient = self.ground.slope(self.coef, self.offset).coef - combined
-            rounding, slanting = self.rounding(*sums), 0.5 * float(gradient @ gradient)
+            rounding, slanting = self.rounding(sums), 0.5 * float(gradient @ gradient)
             if rounding + slanting <= allowed:
                 return
             moved = yield from self.step(A * self.y, gradient, rounding, slanting, allowed)
@@ -143,20 +165,23 @@ class NewtonSteps:
             self.move(step, rate, ahead, shift)
             is_short, was_short = step < SHORT_STEP, self.around is not None
             self.around = None
-            if (is_short or was_short) and not self.squared:
+            if (is_short or was_short) and not self.loss.is_smooth:
                 # Rows became curved which were not; there will be more of their kind.
                 self.around = rate, step * (_WAY_AHEAD if is_short else _LITTLE_AHEAD)
         self.monitor.iteration += self.share
         return True
 
     def dual_point(self):
-        """Return A of the current point, and sums over the rows (see kernels/newton.py)."""
-        A, *sums = passes.of(self.z).dual_point(self.z, self.y, self.cost, self.delta, self.cap)
-        return A, *map(float, sums)
+        """Return A of the current point, and sums over the rows."""
+        of_rows = self.z, self.y, self.cost
+        A, *sums = passes.of(self.z).dual_point(*of_rows, self.smooth, self.loss.bend)
+        return A, DualSums(*map(float, sums))
 
-    def rounding(self, above, below, loss_above, loss_below, aligned):
+    def rounding(self, sums):
         """Return what rounding off costs, from the sums of `dual_point`."""
-        return 0.0 if self.squared else max(0.0, loss_above + loss_below - aligned)
+        if self.loss.is_smooth:
+            return 0.0
+        return max(0.0, sums.losses - sums.aligned)
 
     # --- products ---------------------------------------------------------------------------
 
@@ -212,7 +237,7 @@ class NewtonSteps:
             offset,
             z[index],
             self.delta,
-            self.cap,
+            self.loss,
             self.monitor,
             self.share * index.size / z.size,
         )
@@ -233,6 +258,11 @@ class NewtonSteps:
         self.z += step * rate
         self.is_exact = False
         self.move_offset()
+
+    def curved_slacks(self):
+        """Return the intervals of slacks where a smooth loss is curved; some may never end."""
+        first, second, third, last = knots(*self.smooth)
+        return [(third, last)] if self.loss.is_one_sided else [(first, second), (third, last)]
 
     def move_offset(self):
         """Move b to where it is best, for the smooth losses."""
@@ -255,17 +285,20 @@ class NewtonSteps:
         There are some where no row is curved; at their edge, one row of one class would stop every
         move of w.
         """
-        z, edge = self.z, self.cap * self.delta
-        positive, lossless = self.y > 0, z <= 0.0
-        # How far each row lets b go, to either side, before its slope changes.
-        way = np.where(lossless, z, edge - z)
-        low = float(np.where(positive == lossless, way, -np.inf).max())
-        high = -float(np.where(positive == lossless, -np.inf, way).max())
+        # How far each row lets slacks rise, and fall, before its slope changes.
+        rise = np.full_like(self.z, np.inf)
+        fall = np.full_like(self.z, np.inf)
+        for begin, end in self.curved_slacks():
+            rise = np.where(self.z <= begin, np.minimum(rise, begin - self.z), rise)
+            fall = np.where(self.z >= end, np.minimum(fall, self.z - end), fall)
+        positive = self.y > 0  # where slacks fall as b rises
+        low = -float(np.where(positive, rise, fall).min())
+        high = float(np.where(positive, fall, rise).min())
         return 0.5 * (low + high) if np.isfinite(low) and np.isfinite(high) else 0.0
 
     def _lowest(self, rate, slope, curvature, guess, slope_left):
         """Return how far along z + t rate it is best to go, and the curvature there."""
-        way = self.z, rate, self.cost, self.delta, self.cap
+        way = self.z, rate, self.cost, self.smooth
         return passes.of(rate).lowest(*way, slope, curvature, guess, slope_left)
 
     def curvature(self, around=None):
@@ -273,7 +306,7 @@ class NewtonSteps:
 
         With `around`, the mean curvature that far to both sides of z.
         """
-        arguments = self.z, self.cost, self.delta, self.cap
+        arguments = self.z, self.cost, self.smooth
         if around is None:
             weight, count, total = passes.of(self.z).curvature(*arguments)
         else:
@@ -282,7 +315,7 @@ class NewtonSteps:
         return Curved(weight, self.n_curved, float(total), plain=around is None)
 
 
-def visit(rows, index, y, cost, coef, offset, delta, cap, scores, z, alpha):
+def visit(rows, index, y, cost, coef, offset, smooth, bend, scores, z, alpha):
     """Return X^T A at a point, and sums over rows in memory, by one pass over them.
 
     y and cost are (m,), of the rows `index`, (m,); None is all of them. So are scores, z and
@@ -290,14 +323,14 @@ def visit(rows, index, y, cost, coef, offset, delta, cap, scores, z, alpha):
     `dual_point` in kernels/newton.py.
     """
     of_rows = rows.arrays, index, y, cost
-    of_point = coef, offset, delta, cap
+    of_point = coef, offset, smooth, bend
 
     def share(begin, end):
-        combined, sums = np.zeros(coef.size), np.zeros(5)
+        combined, sums = np.zeros(coef.size), np.zeros(len(DualSums._fields))
         for low, high in rows.ranges(begin, end):
-            sums += kernels.visit(*of_rows, *of_point, low, high, scores, z, alpha, combined)
+            kernels.visit(*of_rows, *of_point, low, high, scores, z, alpha, sums, combined)
         return combined, sums
 
     shares = threads.run(share, threads.shares(y.size, rows.n_entries))
     combined, sums = (sum(parts[1:], start=parts[0]) for parts in zip(*shares))
-    return combined, *sums
+    return combined, DualSums(*map(float, sums))

@@ -65,7 +65,7 @@ extern "C" __global__ void products(const double* __restrict__ vectors,
 
 // Finds the step at which  1/2 a step^2 + b step + losses  is lowest on the way from scores S to
 // T, or takes `instead` if that is 0. S becomes the scores there. slope is that of the losses a
-// little farther on, by `beyond` of what is left of the way, and lossy has a bit per row: whether
+// little farther on, by `farther` of what is left of the way, and lossy has a bit per row: whether
 // that is not 0. found = step, a, b, c, losses there; losses, -r* of the slope and rows with a
 // loss at its place. a, b and c are sums over the m rows of `penalty`; if a is less than
 // `rounding` c, a and b are zero, and the way is `instead_of_way`, the same for all rows.
@@ -73,15 +73,16 @@ extern "C" __global__ void products(const double* __restrict__ vectors,
 // The function's slope has many small jumps, and so is nearly a straight line between two steps:
 // of those at which it is looked at next, some are close to where that is zero, and others not so
 // close, until what is left to gain between two of them is `enough`, as a share of the losses at
-// 0. slack and rate are room for the rows' losses along the line. partial has room for two times
+// 0. residual and rate are room for the rows' losses along the line. partial has room for two times
 // the blocks' sums: those of one round may still be read while those of the next are left.
 extern "C" __global__ void __launch_bounds__(256) margin_walk(
-    const signed char* __restrict__ y, const double* __restrict__ cost, bool squared,
-    double* __restrict__ S, const double* __restrict__ T, const double* __restrict__ penalty,
-    int m, double rounding, double instead_of_way, double guess, double instead, double beyond,
-    double enough, int rounds, double* __restrict__ slack, double* __restrict__ rate,
+    const signed char* __restrict__ y, const double* __restrict__ cost, double eps, double low,
+    double high, double bend, double* __restrict__ S, const double* __restrict__ T, const double* __restrict__ penalty,
+    int m, double rounding, double instead_of_way, double guess, double instead, double farther,
+    double enough, int rounds, double* __restrict__ residual, double* __restrict__ rate,
     double* __restrict__ slope, unsigned* __restrict__ lossy, integer n, double* partial,
     unsigned* gate, double* found) {
+    const Loss loss = loss_of(eps, low, high, bend);
     __shared__ double terms[3];
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     if (warp < 3) {
@@ -107,30 +108,32 @@ extern "C" __global__ void __launch_bounds__(256) margin_walk(
         for (int k = 0; k < 9; ++k) sums[k] = 0.0;
         for (integer first = (integer)blockIdx.x * blockDim.x + threadIdx.x; first < n;
              first += 4 * apart) {
-            double z[4], r[4];  // on their way at the same time
+            double z[4], r[4], c[4];  // on their way at the same time
             #pragma unroll
             for (int q = 0; q < 4; ++q) {
                 const integer i = first + q * apart;
+                c[q] = i < n ? cost[i] : 0.0;
                 if (i >= n) {
-                    z[q] = -1.0;
+                    z[q] = 0.0;
                     r[q] = 0.0;
                 } else if (round > 0) {
-                    z[q] = slack[i];
+                    z[q] = residual[i];
                     r[q] = rate[i];
                 } else {
-                    const double scale = squared ? sqrt(cost[i]) : cost[i];
-                    slack[i] = z[q] = scale - scale * y[i] * S[i];
-                    rate[i] = r[q] = -scale * y[i] * (still ? instead_of_way : T[i] - S[i]);
+                    residual[i] = z[q] = 1.0 - y[i] * S[i];
+                    rate[i] = r[q] = -y[i] * (still ? instead_of_way : T[i] - S[i]);
                 }
             }
             #pragma unroll
             for (int q = 0; q < 4; ++q) {
-                if (round == 0) sums[8] += z[q] < 0.0 ? 0.0 : squared ? z[q] * z[q] : z[q];
-                #pragma unroll
-                for (int k = 0; k < 8; ++k) {
-                    const double here = z[q] + look[k] * r[q];
-                    sums[k] += here < 0.0 ? 0.0 : squared ? 2.0 * here * r[q] : r[q];
+                if (round == 0) {
+                    const double excess = beyond(loss, z[q]), a = slope_at(loss, excess);
+                    sums[8] += c[q] * a * (excess - 0.5 * bend * a);
                 }
+                const double pull = c[q] * r[q];
+                #pragma unroll
+                for (int k = 0; k < 8; ++k)
+                    sums[k] += pull * slope_at(loss, beyond(loss, z[q] + look[k] * r[q]));
             }
         }
         all_sums(sums, partial + (looks++ & 1) * gridDim.x * 9, gate, slopes);
@@ -163,7 +166,7 @@ extern "C" __global__ void __launch_bounds__(256) margin_walk(
         }
     }
     if (step == 0.0) step = instead;
-    beyond *= 1.0 - step;
+    farther *= 1.0 - step;
     double sums[4] = {0.0, 0.0, 0.0, 0.0}, total[4];
     for (integer first = (integer)blockIdx.x * blockDim.x + threadIdx.x; first - lane < n;
          first += 4 * apart) {
@@ -180,8 +183,8 @@ extern "C" __global__ void __launch_bounds__(256) margin_walk(
         for (int q = 0; q < 4; ++q) {
             const integer i = first + q * apart;
             here[q] += step * ahead[q];
-            const Cut now = cut_of(label[q], weight[q], squared, here[q]);
-            const Cut later = cut_of(label[q], weight[q], squared, here[q] + beyond * ahead[q]);
+            const Cut now = cut_of(label[q], weight[q], loss, here[q]);
+            const Cut later = cut_of(label[q], weight[q], loss, here[q] + farther * ahead[q]);
             const unsigned bits = __ballot_sync(0xffffffffu, i < n && later.slope != 0.0);
             // In the order of NumPy's packbits: the first of eight rows is a byte's highest bit.
             if (lane == 0 && i < n) lossy[i / 32] = __byte_perm(__brev(bits), 0, 0x0123);

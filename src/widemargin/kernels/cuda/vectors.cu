@@ -3,12 +3,13 @@
 #include "grid.cuh"
 #include "loss.cuh"
 
-extern "C" __global__ void margin_cut(const signed char* y, const double* cost, bool squared,
-                                      const double* S, double* slope, integer n,
-                                      double* partial) {
+extern "C" __global__ void margin_cut(const signed char* y, const double* cost, double eps,
+                                      double low, double high, double bend, const double* S,
+                                      double* slope, integer n, double* partial) {
+    const Loss loss = loss_of(eps, low, high, bend);
     double sums[3] = {0.0, 0.0, 0.0};
     FOR_EACH_ROW(i, n) {
-        const Cut cut = cut_of(y[i], cost[i], squared, S[i]);
+        const Cut cut = cut_of(y[i], cost[i], loss, S[i]);
         sums[0] += cut.loss;
         sums[1] += cut.height;
         sums[2] += cut.on;
@@ -17,13 +18,11 @@ extern "C" __global__ void margin_cut(const signed char* y, const double* cost, 
     leave(sums, partial);
 }
 
-extern "C" __global__ void margin_line(const signed char* y, const double* cost, bool squared,
-                                       const double* S, const double* D, double* slack,
-                                       double* rate, integer n) {
+extern "C" __global__ void margin_rates(const signed char* y, const double* S, const double* D,
+                                        double* residual, double* rate, integer n) {
     FOR_EACH_ROW(i, n) {
-        const double scale = squared ? sqrt(cost[i]) : cost[i];
-        slack[i] = scale - scale * y[i] * S[i];
-        rate[i] = -scale * y[i] * D[i];
+        residual[i] = 1.0 - y[i] * S[i];
+        rate[i] = -y[i] * D[i];
     }
 }
 
@@ -31,26 +30,30 @@ extern "C" __global__ void margin_line(const signed char* y, const double* cost,
 
 // Four sums for each step but the last one: value, slope, curvature, and how many rows are on
 // another piece at the next step. Steps come by value: a copy would take longer than the sums.
-extern "C" __global__ void margin_sums(const double* slack, const double* rate, bool squared,
-                                       double s0, double s1, double s2, double s3, double s4,
-                                       double s5, double s6, double s7, double s8, integer n,
-                                       double* partial) {
+extern "C" __global__ void margin_sums(const double* residual, const double* rate,
+                                       const double* cost, double eps, double low, double high,
+                                       double bend, double s0, double s1, double s2, double s3,
+                                       double s4, double s5, double s6, double s7, double s8,
+                                       integer n, double* partial) {
+    const Loss loss = loss_of(eps, low, high, bend);
     const double step[STEPS + 1] = {s0, s1, s2, s3, s4, s5, s6, s7, s8};
     double sums[4 * STEPS];
     #pragma unroll
     for (int k = 0; k < 4 * STEPS; ++k) sums[k] = 0.0;
     FOR_EACH_ROW(i, n) {
-        const double r = rate[i];
-        double z = slack[i] + step[0] * r, on = 0.5 + copysign(0.5, z);
+        const double r = rate[i], c = cost[i];
+        double z = residual[i] + step[0] * r;
+        int piece = piece_at(loss, z);
         #pragma unroll
         for (int s = 0; s < STEPS; ++s) {
-            sums[4 * s] += squared ? on * z * z : on * z;
-            sums[4 * s + 1] += squared ? 2.0 * on * z * r : on * r;
-            sums[4 * s + 2] += squared ? 2.0 * on * r * r : 0.0;
-            const double before = on;
-            z = slack[i] + step[s + 1] * r;
-            on = 0.5 + copysign(0.5, z);
-            sums[4 * s + 3] += before != on;
+            const double excess = beyond(loss, z), a = slope_at(loss, excess);
+            sums[4 * s] += c * a * (excess - 0.5 * bend * a);
+            sums[4 * s + 1] += c * a * r;
+            sums[4 * s + 2] += c * r * r * curvature_at(loss, excess);
+            const int before = piece;
+            z = residual[i] + step[s + 1] * r;
+            piece = piece_at(loss, z);
+            sums[4 * s + 3] += before != piece;
         }
     }
     leave(sums, partial);
@@ -72,9 +75,11 @@ extern "C" __global__ void rates(const signed char* y, const double* change, dou
 // As `lowest` in passes/cpu.py; found = step, curvature. partial has room for two times the
 // blocks' sums: those of one trial may still be read while those of the next are left.
 extern "C" __global__ void __launch_bounds__(256) lowest(
-    const double* z, const double* rate, const double* cost, double steepness, double cap,
-    double slope, double curvature, double guess, double slope_left, double rounding, int trials,
-    integer n, double* partial, unsigned* gate, double* found) {
+    const double* z, const double* rate, const double* cost, double eps, double least_slope,
+    double most_slope, double bend, double slope, double curvature, double guess,
+    double slope_left, double rounding, int trials, integer n, double* partial, unsigned* gate,
+    double* found) {
+    const Loss loss = loss_of(eps, least_slope, most_slope, bend);
     const double infinity = __longlong_as_double(0x7ff0000000000000LL);
     const integer apart = (integer)gridDim.x * blockDim.x;
     double low = -infinity, high = infinity, step = slope_left > 0.0 ? 0.0 : guess;
@@ -93,10 +98,10 @@ extern "C" __global__ void __launch_bounds__(256) lowest(
             }
             #pragma unroll
             for (int m = 0; m < 4; ++m) {
-                const double u = (at[m] + step * r[m]) * steepness, pull = c[m] * r[m];
-                const double term = pull * fmin(fmax(u, 0.0), cap);
+                const double excess = beyond(loss, at[m] + step * r[m]), pull = c[m] * r[m];
+                const double term = pull * slope_at(loss, excess);
                 sums[0] += term;
-                sums[1] += (u > 0.0 && u < cap) ? pull * r[m] * steepness : 0.0;
+                sums[1] += pull * r[m] * curvature_at(loss, excess);
                 sums[2] += fabs(term);
             }
         }
@@ -128,31 +133,31 @@ extern "C" __global__ void __launch_bounds__(256) lowest(
     }
 }
 
-extern "C" __global__ void curvature(const double* z, const double* cost, double delta, double cap,
-                                     double* weight, integer n, double* partial) {
+extern "C" __global__ void curvature(const double* z, const double* cost, double eps, double low,
+                                     double high, double bend, double* weight, integer n,
+                                     double* partial) {
+    const Loss loss = loss_of(eps, low, high, bend);
     double sums[2] = {0.0, 0.0};
-    const double steepness = 1.0 / delta, edge = cap * delta;
     FOR_EACH_ROW(i, n) {
-        const bool curved = z[i] > 0.0 && z[i] < edge;
-        const double k = curved ? cost[i] * steepness : 0.0;
+        const double steep = curvature_at(loss, beyond(loss, z[i])), k = cost[i] * steep;
         weight[i] = k;
-        sums[0] += curved;
+        sums[0] += steep > 0.0;
         sums[1] += k;
     }
     leave(sums, partial);
 }
 
-extern "C" __global__ void mean_curvature(const double* z, const double* cost, double delta,
-                                          double cap, const double* rate, double reach,
-                                          double least, double* weight, integer n,
-                                          double* partial) {
+extern "C" __global__ void mean_curvature(const double* z, const double* cost, double eps,
+                                          double low, double high, double bend,
+                                          const double* rate, double reach, double least,
+                                          double* weight, integer n, double* partial) {
+    const Loss loss = loss_of(eps, low, high, bend);
     double sums[2] = {0.0, 0.0};
-    const double steepness = 1.0 / delta;
     FOR_EACH_ROW(i, n) {
         const double w = fmax(reach * fabs(rate[i]), least);
-        const double high = fmin(fmax((z[i] + w) * steepness, 0.0), cap);
-        const double low = fmin(fmax((z[i] - w) * steepness, 0.0), cap);
-        const double k = cost[i] * (high - low) / (2.0 * w);
+        const double after = slope_at(loss, beyond(loss, z[i] + w));
+        const double before = slope_at(loss, beyond(loss, z[i] - w));
+        const double k = cost[i] * (after - before) / (2.0 * w);
         weight[i] = k;
         sums[0] += k != 0.0;
         sums[1] += k;
@@ -200,20 +205,24 @@ extern "C" __global__ void __launch_bounds__(256) places(const double* weight, i
 }
 
 extern "C" __global__ void dual_point(const double* z, const signed char* y, const double* cost,
-                                      double steepness, double cap, double* A, integer n,
-                                      double* partial) {
-    double sums[5] = {0.0, 0.0, 0.0, 0.0, 0.0};
+                                      double eps, double low, double high, double wide,
+                                      double bend, double* A, integer n, double* partial) {
+    const Loss smooth = loss_of(eps, low, high, wide), loss = loss_of(eps, low, high, bend);
+    double sums[8] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
     FOR_EACH_ROW(i, n) {
-        const double inside = fmax(z[i], 0.0);
-        const double alpha = cost[i] * fmin(inside * steepness, cap);
-        const double loss = cost[i] * (cap > 1.0 ? inside * inside : inside);
-        const bool positive = y[i] > 0;
-        sums[0] += positive ? alpha : 0.0;
-        sums[1] += positive ? 0.0 : alpha;
-        sums[2] += positive ? loss : 0.0;
-        sums[3] += positive ? 0.0 : loss;
-        sums[4] += alpha * z[i];
-        A[i] = alpha * y[i];
+        const double excess = beyond(loss, z[i]), a = slope_at(smooth, excess);
+        const double own = slope_at(loss, excess), alpha = cost[i] * a, pull = alpha * y[i];
+        const double height = alpha - eps * fabs(alpha), bent = 0.5 * bend * a * alpha;
+        const bool above = pull > 0.0;
+        sums[0] += fmax(pull, 0.0);
+        sums[1] -= fmin(pull, 0.0);
+        sums[2] += above ? height : 0.0;
+        sums[3] += above ? 0.0 : height;
+        sums[4] += above ? bent : 0.0;
+        sums[5] += above ? 0.0 : bent;
+        sums[6] += cost[i] * own * (excess - 0.5 * bend * own);
+        sums[7] += alpha * excess;
+        A[i] = pull;
     }
     leave(sums, partial);
 }

@@ -1,0 +1,40 @@
+"""A row's loss and its slope for one unit of cost, by the numbers of losses.py.
+
+Losses have kinks, and a loop with a branch in it does not vectorise. So these are made of minima
+and maxima, and a kink is a very steep slope: residuals are differences of numbers about as large
+as 1, and so are 0 or not so small that it would tell.
+"""
+
+from numba.extending import register_jitable
+
+_VERTICAL = 1e300
+
+
+@register_jitable
+def steepness_of(bend):
+    """Return how fast the slope rises between its bounds."""
+    return 1.0 / bend if bend > 0.0 else _VERTICAL
+
+
+@register_jitable
+def beyond(residual, eps):
+    """Return how far a residual is beyond what costs nothing, with its sign."""
+    return residual - min(max(residual, -eps), eps)
+
+
+@register_jitable
+def slope_at(excess, low, high, steepness):
+    """Return the slope of the loss where a residual is beyond eps by `excess`."""
+    return min(max(excess * steepness, low), high)
+
+
+@register_jitable
+def knots(eps, low, high, bend):
+    """Return the residuals at which the loss goes over from one piece to the next, four of them.
+
+    Two may be the same, and some infinite.
+    """
+    upper = eps, eps + high * bend
+    if low == 0.0:
+        return -float("inf"), -float("inf"), upper[0], upper[1]
+    return -eps + low * bend, -eps, upper[0], upper[1]

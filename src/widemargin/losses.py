@@ -1,0 +1,79 @@
+"""Losses of one row: convex, piecewise linear or quadratic, each given by four numbers.
+
+The loss of a row is a function of its residual r = 1 - y s, for a label y = +-1 and a score s. It
+is given by its dual,
+
+    loss(r) = c max over a of  a r - eps |a| - bend a^2 / 2      for  low <= a <= high
+
+so that a row of cost c has a dual variable alpha = c a with the term and the bounds
+
+    alpha - eps |alpha| - shift alpha^2 / 2,    lower <= alpha <= upper
+    shift = bend / c,   lower = c low,   upper = c high
+
+The best a is the slope of the loss: r, shrunk towards zero by eps, over bend, clipped to its
+bounds; where bend is zero, the bound itself. The kernels know these numbers and no names: a new
+loss is a row of the table below.
+"""
+
+from dataclasses import dataclass
+from math import inf
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss by its numbers.
+
+    Attributes
+    ----------
+    name : str
+    eps : float
+        Residuals up to this size cost nothing.
+    low, high : float
+        Bounds of the slope: low <= 0 <= high. A finite one goes on as a straight line.
+    bend : float
+        How slowly the slope rises between its bounds; 0 for a loss with a kink.
+    """
+
+    name: str
+    eps: float = 0.0
+    low: float = 0.0
+    high: float = 1.0
+    bend: float = 0.0
+
+    def __post_init__(self):
+        if self.bend == 0.0 and not (self.low > -inf and self.high < inf):
+            raise ValueError(f"the loss {self.name!r} is infinite: it needs a bend, or bounds")
+
+    @property
+    def numbers(self) -> tuple[float, float, float, float]:
+        """What kernels take."""
+        return self.eps, self.low, self.high, self.bend
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether its slope is continuous."""
+        return self.bend > 0.0
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether dual variables have bounds on both sides."""
+        return self.low > -inf and self.high < inf
+
+    @property
+    def is_parabola(self) -> bool:
+        """Whether it is a parabola from some residual on, and nothing before."""
+        return self.eps == 0.0 and self.low == 0.0 and self.high == inf
+
+    @property
+    def is_one_sided(self) -> bool:
+        """Whether only positive residuals cost anything."""
+        return self.low == 0.0
+
+
+# With z = 1 - margin: max(0, z); its square; and z^2 / 2 up to z = 1, z - 1/2 from there on.
+HINGE = Loss("hinge")
+SQUARED_HINGE = Loss("squared_hinge", high=inf, bend=0.5)
+SMOOTH_HINGE = Loss("smooth_hinge", bend=1.0)
+
+#: losses of classes, by the names that estimators take
+LOSSES = {loss.name: loss for loss in (HINGE, SQUARED_HINGE, SMOOTH_HINGE)}
