@@ -62,6 +62,7 @@ ALLOWED = {
     },
     "model_io": {"arrays", "estimators", "solvers", "certificate", "atomic", "tensors"},
     "dask": {
+        "kernels",
         "rounding",
         "estimators",
         "solvers",
