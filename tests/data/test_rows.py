@@ -12,7 +12,7 @@ from widemargin.data.rows import BlockRows, GramRows, PreciseRows, SingleRows
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
 from widemargin.risk import Hinge
-from widemargin.solvers import auto
+from widemargin.solvers import auto, newton_direction
 
 LAYOUTS = {
     "dense": np.ascontiguousarray,
@@ -143,13 +143,24 @@ class OneHot(Rows):
         return np.ones(self.n_rows)
 
     def take(self, index):
-        return OneHot(self.place[index], self.n_features)
+        return type(self)(self.place[index], self.n_features)
 
 
-def one_hot(n=300, d=7):
+class OneHotWithSquares(OneHot, GramRows):
+    """The same, whose squares Newton's method can have summed up."""
+
+    def moments(self, index, weight, center):
+        X = self.take(index).scores(np.eye(self.n_features)) - center
+        return (X.T * weight) @ X, weight @ X
+
+    def combine_squares(self, g):
+        return self.combine(g)
+
+
+def one_hot(n=300, d=7, kind=OneHot):
     rng = np.random.default_rng(0)
     place = rng.integers(0, d, n)
-    return OneHot(place, d), np.where(rng.random(n) < 0.1 + 0.8 * place / d, 1, -1)
+    return kind(place, d), np.where(rng.random(n) < 0.1 + 0.8 * place / d, 1, -1)
 
 
 def test_four_methods_are_the_contract():
@@ -175,8 +186,9 @@ def test_everything_else_has_a_default():
 
 @pytest.mark.parametrize("solver", ["auto", "newton", "ocas"])
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-def test_a_new_kind_of_rows_is_trained_and_certified(solver, loss):
-    rows, y = one_hot()
+@pytest.mark.parametrize("kind", [OneHot, OneHotWithSquares])
+def test_a_new_kind_of_rows_is_trained_and_certified(solver, loss, kind):
+    rows, y = one_hot(kind=kind)
     model = LinearSVC(solver=solver, loss=loss, tol=1e-6).fit(rows, y)
     assert model.status_ == "converged"
     assert certify(model, rows, y).relative_gap <= 1e-6
@@ -185,6 +197,16 @@ def test_a_new_kind_of_rows_is_trained_and_certified(solver, loss):
     assert twin.certificate_.dual <= model.certificate_.primal
     scores = rows.scores(model.coef_[0]) + model.intercept_
     np.testing.assert_array_equal(model.decision_function(rows), scores)
+
+
+@pytest.mark.parametrize("squares", [False, True])
+def test_newton_takes_sums_of_squares_from_rows_that_declare_them(squares, monkeypatch):
+    monkeypatch.setattr(newton_direction, "_CG_STEPS", 0)  # then conjugate gradients lead nowhere
+    rows, y = one_hot(kind=OneHotWithSquares if squares else OneHot)
+    problem = Problem(rows, Hinge(y, np.ones(300)))
+    monitor = Monitor(1e-6, 20)
+    auto.make("newton", problem.risk, 0).solve(problem, State.zero(problem), monitor)
+    assert (monitor.status == "converged") is squares
 
 
 @pytest.mark.parametrize(

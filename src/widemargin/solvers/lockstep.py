@@ -98,9 +98,9 @@ def _answer_most(waiting, monitors):
     else:
         columns = make(np.stack([product.vector for product in asked], axis=1))
         answers = {j: _contiguous(columns[:, place]) for place, j in enumerate(members)}
-    took = (perf_counter() - began) / len(members)
+    took, name = (perf_counter() - began) / len(members), make.__name__
     for j in members:
-        monitors[j].phases[make.__name__] = monitors[j].phases.get(make.__name__, 0.0) + took
+        monitors[j].phases[name] = monitors[j].phases.get(name, 0.0) + took
     return answers
 
 
