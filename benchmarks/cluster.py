@@ -32,9 +32,9 @@ from benchmarks.files import PATHS, in_memory, kept, paths_file
 from benchmarks.problems import load
 from benchmarks.sections import run, table
 from widemargin.dask import LinearSVC, LinearSVCCV, tasks, training
+from widemargin.dask.partitions import _FAN, Partitions
 from widemargin.dask.training import labelled_part
 from widemargin.data import shards
-from widemargin.data.partitions import _FAN, Partitions
 from widemargin.solvers.line_search import Penalty
 
 DOCUMENT = ROOT / "docs" / "cluster.md"

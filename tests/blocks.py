@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from widemargin.data import as_rows
+from widemargin.data.rows import BlockRows
 
 
 class Block(NamedTuple):
@@ -15,7 +16,7 @@ class Block(NamedTuple):
     arrays: tuple
 
 
-class Blocks:
+class Blocks(BlockRows):
     """CSR rows, `size` of them in a block, each read in `seconds`; counts passes begun."""
 
     dtype = np.dtype(np.float32)
@@ -46,6 +47,3 @@ class Blocks:
 
     def squared_norms(self):
         return self.rows.squared_norms()
-
-    def take(self, index):
-        raise TypeError("rows on disk cannot be picked")

@@ -13,6 +13,7 @@ from tests.device_array import DeviceArray, device
 from widemargin import passes
 from widemargin.arrays import on_host
 from widemargin.data import as_rows
+from widemargin.data.rows import GramRows
 from widemargin.losses import Loss
 from widemargin.passes import cpu, gpu
 from widemargin.risk.margin import MarginLine
@@ -93,10 +94,10 @@ PASSES = types.SimpleNamespace(
 )
 
 
-class DeviceRows:
+class DeviceRows(GramRows):
     """Rows on a GPU that there is not: see data/gpu.py for those that are."""
 
-    multiplications_per_call = 1 << 29
+    device = "cuda"
 
     #: whether coefficients stay on the host, as those of few features do, and matrices of them,
     #: as those of fewer do

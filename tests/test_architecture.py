@@ -66,6 +66,7 @@ ALLOWED = {
     "model_io": {"arrays", "estimators", "solvers", "certificate", "atomic", "tensors"},
     "dask": {
         "losses",
+        "kernels",
         "rounding",
         "estimators",
         "solvers",

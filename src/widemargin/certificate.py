@@ -23,9 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from widemargin.arrays import beside, parts_of
-from widemargin.data.memory import RowsInMemory
-from widemargin.data.products import products
-from widemargin.data.rows import combine_error, home, longest_row, plain, row_lengths
+from widemargin.data.rows import BlockRows, PreciseRows
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Bound, MarginRisk, RowRisk
 from widemargin.rounding import SUM, gamma, squares
@@ -130,7 +128,7 @@ def upper_bound(problem: Problem, coef, offset, scores=None, tol=FINE_TOL) -> Bo
     of `tol`, it is bounded more closely.
     """
     if scores is None:
-        scores = plain(problem.rows).scores(coef)
+        scores = problem.rows.plain.scores(coef)
     penalty = 0.5 * squares(coef)
     if problem.intercept is Intercept.PENALIZED:
         penalty += 0.5 * squares(offset)
@@ -144,7 +142,7 @@ def upper_bound(problem: Problem, coef, offset, scores=None, tol=FINE_TOL) -> Bo
 def _is_blurred(bound, tol, rows):
     """Return whether a bound is worth a closer look, and the rows can have one."""
     blurred = bound.rounding > _CLOSER_LOOK * tol * bound.value
-    return blurred and isinstance(rows, RowsInMemory)
+    return blurred and isinstance(rows, PreciseRows)
 
 
 def _with_losses(problem, penalty, scores, offset, errors, low=None):
@@ -172,13 +170,13 @@ def _closer_bound(problem, penalty, coef, offset, scores, errors):
         scores[column], low[column], sizes = rows.precise_scores(index, w, offsets[j])
         largest = np.maximum(largest, sizes)
     # Rounding of rounding; and what a product may lose that is too small for float64.
-    errors[index] = 2.0 * gamma(longest_row(rows) + _MORE) ** 2 * largest + _TINY
+    errors[index] = 2.0 * gamma(rows.longest_row + _MORE) ** 2 * largest + _TINY
     return _with_losses(problem, penalty, scores, 0.0, errors, low)
 
 
 def lengths(rows, part=slice(None)):
     """Return |x_i| of a part of the rows, rounded up."""
-    lengths = row_lengths(rows)[part] * (1.0 + gamma(longest_row(rows) + _MORE))
+    lengths = rows.lengths[part] * (1.0 + gamma(rows.longest_row + _MORE))
     lengths += _TINY
     return lengths
 
@@ -208,12 +206,12 @@ def score_errors(rows, coef, offset) -> ScoreErrors:
     The score x_i.w is off by no more than gamma(m) |x_i| |w|, where rows have m entries at most.
     """
     if not coef.any():
-        return ScoreErrors(row_lengths(rows), 0.0, 0.0)
+        return ScoreErrors(rows.lengths, 0.0, 0.0)
     longest = math.sqrt(float(np.square(coef).sum(axis=0).max()))
     farthest = abs(offset) if isinstance(offset, float) else float(np.abs(offset).max())
-    share = (1.0 + SUM) * gamma(longest_row(rows) + _MORE)
+    share = (1.0 + SUM) * gamma(rows.longest_row + _MORE)
     fixed = share * (longest + farthest) * _TINY + share * farthest
-    return ScoreErrors(row_lengths(rows), share * (longest + _TINY), fixed)
+    return ScoreErrors(rows.lengths, share * (longest + _TINY), fixed)
 
 
 def lower_bound(problem: Problem, dual, tol=FINE_TOL) -> tuple[Bound, np.ndarray]:
@@ -224,7 +222,7 @@ def lower_bound(problem: Problem, dual, tol=FINE_TOL) -> tuple[Bound, np.ndarray
     dual : ndarray of shape (n,) or (n, k), or Tangents
         As a State's.
     """
-    risk, rows = problem.risk, plain(problem.rows)
+    risk, rows = problem.risk, problem.rows.plain
     if isinstance(risk, RowRisk):
         A = feasible_near(problem, dual)
         combined = rows.combine(A)
@@ -274,7 +272,7 @@ def convex_weights(tangents):
 
 def tangent_sums(rows, weights, cuts) -> "Sums":
     """Return the sums of a convex combination of planes under a risk that is no sum over rows."""
-    A, height = np.zeros(rows.n_rows, like=home(rows)), 0.0
+    A, height = np.zeros(rows.n_rows, like=rows.like), 0.0
     for weight, cut in zip(weights, cuts, strict=True):
         A -= weight * cut.slope
         height += weight * cut.constant
@@ -334,7 +332,7 @@ def _sizes(rows, A):
         "size": size,
         "pull": math.fsum(pulls),
         "longest": longest,
-        "more": combine_error(rows, size),
+        "more": rows.combine_error(size),
         "n_used": sum(counts),
     }
 
@@ -401,7 +399,7 @@ class Sums(NamedTuple):
 
 def certify_state(problem: Problem, state: State, tol=FINE_TOL) -> Certificate:
     """Return the certificate of `state`, from nothing but its numbers."""
-    if hasattr(problem.rows, "blocks") and isinstance(problem.risk, MarginRisk):
+    if isinstance(problem.rows, BlockRows) and isinstance(problem.risk, MarginRisk):
         return certify_in_one_pass(problem, state, tol=tol).certificate
     primal = upper_bound(problem, state.coef, state.offset, tol=tol)
     return certificate_of(primal, lower_bound(problem, state.dual, tol)[0])
@@ -440,7 +438,7 @@ def certify_in_one_pass(
     assert isinstance(state.dual, np.ndarray)
     free = problem.intercept is Intercept.FREE
     A = feasible_near(problem, state.dual)
-    scores, combined = products(problem.rows, state.coef, A)
+    scores, combined = problem.rows.products(state.coef, A)
     offset = float(risk.best_offset(scores)) if free and best_offset else float(state.offset)
     primal = upper_bound(problem, state.coef, offset, scores, tol)
     return Checked(primal, proved_by(problem, A, combined, tol), offset, scores, A, combined)

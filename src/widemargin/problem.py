@@ -5,7 +5,7 @@ from enum import Enum
 
 import numpy as np
 
-from widemargin.data.rows import Rows, coef_home, home
+from widemargin.data.rows import Rows
 from widemargin.risk import Risk, RowRisk
 
 
@@ -135,8 +135,8 @@ class State:
     @classmethod
     def zero(cls, problem: Problem) -> "State":
         outputs, rows = problem.risk.outputs, problem.rows
-        coef = np.zeros((rows.n_features, *outputs), like=coef_home(rows))
+        coef = np.zeros((rows.n_features, *outputs), like=rows.coef_like)
         dual: np.ndarray | Tangents = Tangents(np.empty(0), coef[None][:0])
         if isinstance(problem.risk, RowRisk):
-            dual = np.zeros((rows.n_rows, *outputs), like=home(rows))
+            dual = np.zeros((rows.n_rows, *outputs), like=rows.like)
         return cls(coef, np.zeros(outputs) if outputs else 0.0, dual)

@@ -15,8 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 import widemargin
 from widemargin.dask import LinearRanker, LinearSVC, certify
+from widemargin.dask.partitions import Partitions
 from widemargin.data.convert import convert
-from widemargin.data.partitions import Partitions
 
 
 def test_no_client():

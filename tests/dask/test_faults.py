@@ -17,8 +17,7 @@ from processes import PATIENCE, heeding_ctrl_c
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, make_scorer
 
-from widemargin.dask import ClusterError, LinearSVC, LinearSVCCV
-from widemargin.data import partitions
+from widemargin.dask import ClusterError, LinearSVC, LinearSVCCV, partitions
 from widemargin.kernels import jit
 
 SETTINGS = {"C": 0.1, "loss": "hinge", "solver": "cpa", "fit_intercept": False}

@@ -25,6 +25,7 @@ from widemargin.data import Rows, as_rows, blocks, files
 from widemargin.data.ahead import ahead
 from widemargin.data.disk import open_rows
 from widemargin.data.formats import ShardError
+from widemargin.data.rows import SingleRows
 from widemargin.data.svmlight import SvmlightError, read_svmlight
 from widemargin.kernels import rows as kernels
 
@@ -64,7 +65,7 @@ class TestProducts:
         rows = open_rows(write(tmp_path / "rows", matrix()))
         assert isinstance(rows, Rows)
         assert as_rows(rows) is rows
-        assert not hasattr(rows, "arrays")
+        assert not isinstance(rows, SingleRows)
         assert widemargin.open_rows is open_rows
         with pytest.raises(TypeError, match="cannot be picked"):
             rows.take([0])

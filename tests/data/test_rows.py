@@ -1,10 +1,18 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from blocks import Block
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from widemargin.data import Rows, as_rows, memory
+from widemargin import LinearSVC, certify
+from widemargin.data import Rows, as_rows
+from widemargin.data import rows as contract
+from widemargin.data.rows import BlockRows, GramRows, PreciseRows, SingleRows
+from widemargin.monitor import Monitor
+from widemargin.problem import Problem, State
+from widemargin.risk import Hinge
+from widemargin.solvers import auto, newton_direction
 
 LAYOUTS = {
     "dense": np.ascontiguousarray,
@@ -61,7 +69,7 @@ def test_rows_that_are_left_out_add_nothing(share, sparse):
 
 
 def test_kernel_calls_in_pieces_give_the_same(monkeypatch):
-    monkeypatch.setattr(memory, "ENTRIES_PER_CALL", 11)
+    monkeypatch.setattr(contract, "ENTRIES_PER_CALL", 11)
     X = matrix(50, 5)
     rows = as_rows(X)
     assert len(list(rows.ranges(0, rows.n_rows))) == 25
@@ -109,3 +117,142 @@ def test_broken_csr_is_named(indices, indptr, message):
     X.data, X.indices, X.indptr = np.ones(2), np.array(indices), np.array(indptr)
     with pytest.raises(ValueError, match=message):
         as_rows(X)
+
+
+# --- a kind of rows of somebody else ----------------------------------------------------------
+
+
+class OneHot(Rows):
+    """Rows with a single 1 each, in the column that `place` says."""
+
+    dtype = np.dtype(np.float64)
+
+    def __init__(self, place, n_features):
+        self.place = np.asarray(place)
+        self.n_rows, self.n_features = self.place.size, n_features
+
+    def scores(self, W):
+        return W[self.place]
+
+    def combine(self, G):
+        sums = np.zeros((self.n_features, *G.shape[1:]))
+        np.add.at(sums, self.place, G)
+        return sums
+
+    def squared_norms(self):
+        return np.ones(self.n_rows)
+
+    def take(self, index):
+        return type(self)(self.place[index], self.n_features)
+
+
+class OneHotWithSquares(OneHot, GramRows):
+    """The same, whose squares Newton's method can have summed up."""
+
+    def moments(self, index, weight, center):
+        X = self.take(index).scores(np.eye(self.n_features)) - center
+        return (X.T * weight) @ X, weight @ X
+
+    def combine_squares(self, g):
+        return self.combine(g)
+
+
+def one_hot(n=300, d=7, kind=OneHot):
+    rng = np.random.default_rng(0)
+    place = rng.integers(0, d, n)
+    return kind(place, d), np.where(rng.random(n) < 0.1 + 0.8 * place / d, 1, -1)
+
+
+def test_four_methods_are_the_contract():
+    assert Rows.__abstractmethods__ == {"scores", "combine", "squared_norms", "take"}
+    with pytest.raises(TypeError, match="abstract"):
+        type("Unfinished", (OneHot,), {"take": Rows.take})([0], 1)
+
+
+def test_everything_else_has_a_default():
+    rows, _ = one_hot()
+    assert (rows.device, rows.like, rows.coef_like) == ("cpu", None, None)
+    assert (rows.labels, rows.qid, rows.times_read) == (None, None, 0)
+    assert (rows.longest_row, rows.n_entries, rows.nbytes) == (7, 2100, 16800)
+    assert rows.plain is rows
+    assert rows.combine_error(1e3) == 0.0
+    np.testing.assert_array_equal(rows.lengths, np.ones(300))
+    w, g = np.arange(7.0), np.arange(300.0)
+    assert rows.round(w) is rows.rounded("scores", w) is w
+    scores, combined = rows.products(w, g)
+    np.testing.assert_array_equal(scores, rows.place)
+    np.testing.assert_array_equal(combined, rows.combine(g))
+
+
+@pytest.mark.parametrize("solver", ["auto", "newton", "ocas"])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("kind", [OneHot, OneHotWithSquares])
+def test_a_new_kind_of_rows_is_trained_and_certified(solver, loss, kind):
+    rows, y = one_hot(kind=kind)
+    model = LinearSVC(solver=solver, loss=loss, tol=1e-6).fit(rows, y)
+    assert model.status_ == "converged"
+    assert certify(model, rows, y).relative_gap <= 1e-6
+    twin = LinearSVC(loss=loss, tol=1e-6).fit(rows.scores(np.eye(7)), y)
+    assert model.certificate_.dual <= twin.certificate_.primal
+    assert twin.certificate_.dual <= model.certificate_.primal
+    scores = rows.scores(model.coef_[0]) + model.intercept_
+    np.testing.assert_array_equal(model.decision_function(rows), scores)
+
+
+@pytest.mark.parametrize("squares", [False, True])
+def test_newton_takes_sums_of_squares_from_rows_that_declare_them(squares, monkeypatch):
+    monkeypatch.setattr(newton_direction, "_CG_STEPS", 0)  # then conjugate gradients lead nowhere
+    rows, y = one_hot(kind=OneHotWithSquares if squares else OneHot)
+    problem = Problem(rows, Hinge(y, np.ones(300)))
+    monitor = Monitor(1e-6, 20)
+    auto.make("newton", problem.risk, 0).solve(problem, State.zero(problem), monitor)
+    assert (monitor.status == "converged") is squares
+
+
+@pytest.mark.parametrize(
+    ("solver", "needed"),
+    [("acf", "memory"), ("dcd", "memory"), ("stream", "disk"), ("bm", "disk"), ("sbm", "disk")],
+)
+def test_a_solver_says_what_it_needs(solver, needed):
+    rows, y = one_hot()
+    problem = Problem(rows, Hinge(y, np.ones(300)))
+    message = f"^solver '{solver}' needs rows (in|on) {needed}, not OneHot$"
+    with pytest.raises(TypeError, match=message):
+        auto.make(solver, problem.risk, 0).solve(problem, State.zero(problem), Monitor(1e-3, 10))
+
+
+def test_what_rows_in_memory_declare():
+    for rows in (as_rows(matrix()), as_rows(sp.csr_matrix(matrix()))):
+        for capability in (SingleRows, GramRows, PreciseRows):
+            capability.require(rows, "nobody")
+        with pytest.raises(TypeError, match="nobody needs rows on disk, not "):
+            BlockRows.require(rows, "nobody")
+        assert rows.nbytes == sum(array.nbytes for array in rows.arrays)
+
+
+class FewBlocks(BlockRows):
+    """Rows of ones on the diagonal, two at a time: nothing but blocks is made here."""
+
+    dtype = np.dtype(np.float32)
+    n_rows, n_features = 5, 5
+
+    def blocks(self):
+        for begin in range(0, 5, 2):
+            places = np.arange(begin, min(begin + 2, 5), dtype=np.uint32)
+            ends = np.arange(places.size + 1, dtype=np.uint32)
+            yield Block(begin, begin + places.size, (np.ones(places.size, "f4"), places, ends))
+
+    def squared_norms(self):
+        return np.ones(5)
+
+
+def test_blocks_are_enough():
+    rows, W = FewBlocks(), np.arange(10.0).reshape(5, 2)
+    for product in (rows.scores, rows.combine):
+        np.testing.assert_array_equal(product(W), W)
+        np.testing.assert_array_equal(product(W[:, 1]), W[:, 1])
+    for product in rows.products(W[:, 0].copy(), W[:, 0].copy()):
+        np.testing.assert_array_equal(product, W[:, 0])
+    assert rows.in_memory() is rows
+    with pytest.raises(TypeError, match="cannot be picked"):
+        rows.take([0])

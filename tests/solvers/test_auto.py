@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from blocks import Blocks
+from four_methods import FourMethods
 from sklearn.datasets import load_wine
 from sklearn.preprocessing import scale
 
@@ -79,20 +80,10 @@ def test_few_features_on_disk():
     assert auto.choose(few, risk, must_stream=True) == "stream"
 
 
-class OnlyProducts:
-    """Rows that are no arrays in memory."""
-
-    def __init__(self, X):
-        rows = as_rows(X)
-        self.n_rows, self.n_features, self.dtype = rows.n_rows, rows.n_features, rows.dtype
-        self.scores, self.combine = rows.scores, rows.combine
-        self.squared_norms = rows.squared_norms
-
-
 @pytest.mark.parametrize("risk", [Hinge, SquaredHinge])
 def test_rows_of_a_kind_of_their_own_get_a_solver_that_can_have_them(risk):
     X = np.random.default_rng(0).standard_normal((40, 3))
-    problem = Problem(OnlyProducts(X), risk(np.sign(X[:, 0]), np.ones(40)))
+    problem = Problem(FourMethods(as_rows(X)), risk(np.sign(X[:, 0]), np.ones(40)))
     name = auto.choose(problem.rows, problem.risk)
     auto.check(name, problem.rows, problem.risk)
     monitor = Monitor(1e-4, 1000)

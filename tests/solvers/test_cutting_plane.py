@@ -1,8 +1,10 @@
+from collections import Counter
 from functools import partial
 
 import numpy as np
 import pytest
 from exact import optimum
+from four_methods import FourMethods
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import multiclass_problems, problems, ranking_problems
@@ -269,25 +271,9 @@ def test_an_exact_step_saves_iterations_at_large_cost():
 
 def test_one_product_each_way_per_iteration():
     problem = binary()
-    passes = {"scores": 0, "combine": 0}
-
-    class Counted:
-        n_rows, n_features = problem.rows.n_rows, problem.rows.n_features
-        dtype = problem.rows.dtype
-
-        def scores(self, W):
-            passes["scores"] += 1
-            return problem.rows.scores(W)
-
-        def combine(self, G):
-            passes["combine"] += 1
-            return problem.rows.combine(G)
-
-        def squared_norms(self):
-            return problem.rows.squared_norms()
-
-    counted = Problem(Counted(), problem.risk, problem.intercept)
-    _, monitor = solve(counted)
+    rows = FourMethods(problem.rows)
+    _, monitor = solve(Problem(rows, problem.risk, problem.intercept))
+    passes = Counter(name for name, _ in rows.made)
     # At the start the scores of zero and two planes, at the end the certificate.
     assert passes["scores"] == monitor.iteration + 2
     assert passes["combine"] == monitor.iteration + 3

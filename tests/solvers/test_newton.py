@@ -12,6 +12,7 @@ import widemargin
 from tests.blocks import Blocks
 from tests.data.on_disk import write
 from tests.exact import optimum
+from tests.four_methods import FourMethods
 from tests.strategies import problems
 from widemargin import threads
 from widemargin.certificate import certify_state
@@ -77,29 +78,6 @@ def delegating():
     few = mock.patch.multiple(newton_deputies, _ENTRIES=1, _ENTRIES_PER_ROW=1)
     with settling(), few:
         yield
-
-
-class NoArrays:
-    """Rows that can do nothing but what the contract says."""
-
-    def __init__(self, rows):
-        self.rows = rows
-        self.n_rows, self.n_features, self.dtype = rows.n_rows, rows.n_features, rows.dtype
-        self.products = []
-
-    def scores(self, W):
-        self.products.append(("scores", W.ndim))
-        return self.rows.scores(W)
-
-    def combine(self, G):
-        self.products.append(("combine", G.ndim))
-        return self.rows.combine(G)
-
-    def squared_norms(self):
-        return self.rows.squared_norms()
-
-    def take(self, index):
-        return NoArrays(self.rows.take(index))
 
 
 # --- the optimum ------------------------------------------------------------------------------
@@ -319,16 +297,16 @@ def test_together_is_as_apart(n_threads):
 
 
 def test_together_shares_passes():
-    together = classes(n=300, rows=NoArrays)
+    together = classes(n=300, rows=FourMethods)
     monitors = [Monitor(1e-3, 1000) for _ in together]
     Newton().solve_together(together, [State.zero(p) for p in together], monitors)
     counter = together[0].rows
-    shared = len(counter.products)
-    assert any(ndim == 2 for _, ndim in counter.products)
-    counter.products.clear()
+    shared = len(counter.made)
+    assert any(ndim == 2 for _, ndim in counter.made)
+    counter.made.clear()
     for problem in together:
         solve(problem)
-    assert shared < 0.7 * len(counter.products)
+    assert shared < 0.7 * len(counter.made)
 
 
 def test_many_problems_go_in_groups(monkeypatch):
@@ -369,7 +347,7 @@ def test_conjugate_gradients_find_the_same(risk, intercept, kind, monkeypatch):
     problem = tall_problem(5.0, risk, intercept, n=400, sparse=kind == "csr")
     factorised, _ = solve(problem, 1e-6)
     if kind == "elsewhere":
-        problem = Problem(NoArrays(problem.rows), problem.risk, intercept)
+        problem = Problem(FourMethods(problem.rows), problem.risk, intercept)
     else:
         monkeypatch.setattr(newton_direction, "CHOLESKY_FEATURES", 0)
     state, monitor = solve(problem, 1e-6)

@@ -3,6 +3,6 @@
 from widemargin.dask.linear_ranker import LinearRanker
 from widemargin.dask.linear_svc import LinearSVC, certify
 from widemargin.dask.linear_svc_cv import LinearSVCCV
-from widemargin.data.partitions import ClusterError
+from widemargin.dask.partitions import ClusterError
 
 __all__ = ["ClusterError", "LinearRanker", "LinearSVC", "LinearSVCCV", "certify"]

@@ -37,8 +37,7 @@ class Part:
 
     def __sizeof__(self):
         """Tell Dask what it would be to move this."""
-        arrays = getattr(self.rows, "arrays", ())  # of rows in memory
-        return sum(array.nbytes for array in arrays) or getattr(self.rows, "nbytes", 0)
+        return self.rows.nbytes
 
     @property
     def all_weights(self):

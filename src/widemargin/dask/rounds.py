@@ -15,8 +15,8 @@ from concurrent.futures import Future
 
 from widemargin import threads
 from widemargin.dask import tasks
+from widemargin.dask.partitions import Partitions
 from widemargin.dask.questions import Line, Proof, Questions, Spot
-from widemargin.data.partitions import Partitions
 
 # Bytes that what is sent may add to the graph of tasks.
 _SMALL = 1 << 20

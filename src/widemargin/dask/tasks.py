@@ -22,7 +22,7 @@ from widemargin.dask.questions import (
     mean_weights,
     ranking_risk,
 )
-from widemargin.data import Rows
+from widemargin.data.rows import BlockRows, Rows
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Bound, LineSums, RowRisk
 from widemargin.solvers.line_search import best_of
@@ -289,7 +289,7 @@ def solve_alone(part: Part, recipe: Recipe, intercept: Intercept, n_rows: int, s
         return np.zeros(part.rows.n_features), 0.0
     risk.cost = risk.cost / share
     problem = Problem(part.rows, risk, intercept)
-    descent = auto.make("stream" if hasattr(part.rows, "blocks") else "acf", risk, seed=0)
+    descent = auto.make("stream" if isinstance(part.rows, BlockRows) else "acf", risk, seed=0)
     state = descent.solve(problem, State.zero(problem), Monitor(1e-3, sweeps))
     return share * state.coef, share * state.offset
 

@@ -14,10 +14,10 @@ from sklearn.base import BaseEstimator
 from widemargin.certificate import Certificate
 from widemargin.dask import tasks
 from widemargin.dask.oracle import ClusterOracle
+from widemargin.dask.partitions import NoWorkers, Partitions, Shard, delayed_parts
 from widemargin.dask.questions import Part, RankingRecipe, Recipe
 from widemargin.dask.rounds import Rounds
 from widemargin.data import as_rows
-from widemargin.data.partitions import NoWorkers, Partitions, Shard, delayed_parts
 from widemargin.estimators.fitting import Account, like
 from widemargin.estimators.linear_svc import LinearSVC
 from widemargin.estimators.order import check_grades

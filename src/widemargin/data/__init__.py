@@ -1,5 +1,6 @@
 """Where rows live."""
 
-from widemargin.data.rows import Rows, as_rows, is_rows
+from widemargin.data.memory import as_rows
+from widemargin.data.rows import Rows
 
-__all__ = ["Rows", "as_rows", "is_rows"]
+__all__ = ["Rows", "as_rows"]

@@ -5,8 +5,8 @@ from importlib.util import find_spec
 import numpy as np
 import scipy.sparse
 
-from widemargin.data.memory import CsrRows, DenseRows
-from widemargin.data.rows import Rows, as_rows, home, is_rows
+from widemargin.data.memory import CsrRows, DenseRows, as_rows
+from widemargin.data.rows import Rows
 
 #: what `device=` accepts
 DEVICES = ("cpu", "cuda", "auto")
@@ -24,8 +24,8 @@ class NoGpuError(RuntimeError):
 
 def is_on_gpu(X) -> bool:
     """Return whether X is an array, sparse matrix or Rows on a GPU."""
-    if is_rows(X):
-        return home(X) is not None
+    if isinstance(X, Rows):
+        return X.device == "cuda"
     if type(X).__module__.partition(".")[0] in ("cupy", "cupyx"):
         return True
     if isinstance(X, np.ndarray) or not hasattr(X, "__dlpack_device__"):
@@ -65,13 +65,13 @@ def placed(X, device: str) -> Rows:
     device : {"cpu", "cuda", "auto"}
         "auto" is the GPU if there is one, and room on it.
     """
-    if is_rows(X):
-        if home(X) is not None and device == "cpu":
+    if isinstance(X, Rows):
+        if X.device == "cuda" and device == "cpu":
             raise ValueError(
                 "X is on a GPU: device='cuda' or device='auto' trains there, and X.get() "
                 "is a copy for device='cpu'"
             )
-        if home(X) is None and device == "cuda":
+        if X.device == "cpu" and device == "cuda":
             raise ValueError(
                 "rows on disk are trained on the host: device='cuda' needs X in memory"
             )

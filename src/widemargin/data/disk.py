@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import numpy as np
 
-from widemargin import threads
 from widemargin.data.ahead import ahead
 from widemargin.data.blocks import (
     MAX_FEATURES,
@@ -22,6 +21,7 @@ from widemargin.data.blocks import (
 from widemargin.data.files import SMALL_COLUMNS, RowFile, stated_features
 from widemargin.data.formats import MANIFEST, Manifest, ShardError, files_in, read_manifest
 from widemargin.data.memory import CsrRows, csr_in_place
+from widemargin.data.rows import BlockRows
 from widemargin.kernels import rows as kernels
 from widemargin.labels import whole_labels
 
@@ -102,8 +102,8 @@ class _Counts(NamedTuple):
     blocks: int
 
 
-class DiskRows:
-    """Rows that are read from disk in every pass; satisfies the contract in data/rows.py.
+class DiskRows(BlockRows):
+    """Rows that are read from disk in every pass.
 
     Made by `widemargin.open_rows`. Any number of passes may be under way at once.
 
@@ -149,7 +149,7 @@ class DiskRows:
         return [file.path for file, counts in zip(self._files, self._counts) if counts.rows]
 
     @property
-    def times_read(self) -> int:
+    def times_read(self) -> int:  # type: ignore[override]
         """How often all rows were read since they were opened, by whomever."""
         return len(self._passes)
 
@@ -160,11 +160,11 @@ class DiskRows:
         return entry_bytes * self.n_entries + pointer_bytes * (self.n_rows + self.n_blocks)
 
     @property
-    def labels(self) -> np.ndarray | None:
+    def labels(self) -> np.ndarray | None:  # type: ignore[override]
         return self._columns.get("label")
 
     @property
-    def qid(self) -> np.ndarray | None:
+    def qid(self) -> np.ndarray | None:  # type: ignore[override]
         return self._columns.get("qid")
 
     @property
@@ -241,37 +241,6 @@ class DiskRows:
             self._fail_to_count(number)
         self._checked.add(number)
 
-    def scores(self, W):
-        """Return X @ W in float64: (d,) -> (n,), (d, k) -> (n, k)."""
-        W = np.ascontiguousarray(W, dtype=np.float64)
-        kernel = kernels.scores if W.ndim == 1 else kernels.scores_many
-        S = np.empty((self.n_rows, *W.shape[1:]), order="F")
-
-        def share(block, out, begin, end):
-            kernel(block.arrays, W, begin, end, out)
-
-        for block in ahead(self.blocks()):
-            out = np.empty((block.end - block.begin, *W.shape[1:]), order="F")
-            threads.run(share, [(block, out, *cut) for cut in _shares(block)])
-            S[block.begin : block.end] = out
-        return S
-
-    def combine(self, G):
-        """Return X.T @ G in float64: (n,) -> (d,), (n, k) -> (d, k)."""
-        G = np.asarray(G, dtype=np.float64)
-        kernel = kernels.combine if G.ndim == 1 else kernels.combine_many
-        sums = [np.zeros((self.n_features, *G.shape[1:]))]  # one for each thread at work
-
-        def share(block, some, W, begin, end):
-            kernel(block.arrays, some, begin, end, W)
-
-        for block in ahead(self.blocks()):
-            some = np.asfortranarray(G[block.begin : block.end])
-            cuts = _shares(block)
-            sums += [np.zeros_like(sums[0]) for _ in cuts[len(sums) :]]
-            threads.run(share, [(block, some, W, *cut) for W, cut in zip(sums, cuts)])
-        return sum(sums[1:], start=sums[0])
-
     def squared_norms(self):
         """Return |x_i|^2 in float64, (n,)."""
         return self._found_sizes().squared_norms
@@ -287,9 +256,6 @@ class DiskRows:
                 pass
         assert self._sizes is not None
         return self._sizes
-
-    def take(self, index) -> NoReturn:
-        raise TypeError("rows on disk are read in their order; single ones cannot be picked")
 
     def in_memory(self) -> CsrRows:
         """Return the same rows in memory, which take `nbytes` there; by one pass."""
@@ -314,10 +280,6 @@ class DiskRows:
         other.n_features, other._passes = n_features, []
         other._sizes = None
         return other
-
-
-def _shares(block: Block) -> list[tuple[int, int]]:
-    return threads.shares(block.end - block.begin, block.arrays[0].size)
 
 
 class RowSizes:

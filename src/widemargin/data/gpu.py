@@ -14,6 +14,7 @@ import numpy as np
 
 from widemargin.arrays import beside
 from widemargin.data.gpu_tiles import Rounded, Sizes, Tiles, most_places
+from widemargin.data.rows import GramRows, Rows
 from widemargin.kernels import cuda
 
 # Entries of a sparse matrix's line that one team of lanes takes; longer lines are cut.
@@ -35,24 +36,20 @@ _TINY_WORK, _LITTLE_WORK = 1 << 32, 1 << 34
 _SUM_BITS = 61
 
 
-class GpuRows:
-    """Rows whose products a GPU makes; see data/rows.py for the contract.
+class GpuRows(Rows):
+    """Rows whose products a GPU makes.
 
     Classes below have `_scores(V)` and `_combine(G, squares)`, for a few columns at a time.
     """
 
-    n_rows: int
-    n_features: int
-    dtype: np.dtype
+    device = "cuda"
 
     @cached_property
     def like(self):
-        """An array where the rows are."""
         return cupy.empty(0)
 
     @property
     def coef_like(self):
-        """An array where coefficients are, or None for the host."""
         return None if self.n_features <= _FEW_FEATURES else self.like
 
     def scores(self, W):
@@ -65,25 +62,21 @@ class GpuRows:
         return beside(combined, self.coef_like)
 
 
-class ResidentRows(GpuRows):
+class ResidentRows(GpuRows, GramRows):
     """Rows that are in the memory of a GPU."""
 
-    #: multiplications that one call of `moments` may take: about a twentieth of a second
     multiplications_per_call = 1 << 41
-    #: and how many are hardly worth sparing
     little_work = _LITTLE_WORK
 
     def combine_squares(self, g):
-        """Return sum_i g_i x_i^2, feature by feature, in float64, (d,)."""
         return beside(self._combine(g[:, None], squares=True)[:, 0], self.coef_like)
 
     @property
     def weighs_all_rows(self):
-        """Whether `moments` of all rows, most of weight zero, cost less than a list of others."""
         return self.n_rows * self.n_features**2 <= _TINY_WORK
 
     def moments(self, index, weight, center):
-        """As `RowsInMemory.moments`, but both triangles; `index` None is all rows.
+        """As declared, both triangles; `index` None is all rows.
 
         Few numbers come back on the host.
         """
@@ -196,6 +189,7 @@ class GpuCsrRows(ResidentRows):
         self.places = cupy.ascontiguousarray(places, dtype=np.int32)
         self.starts = cupy.ascontiguousarray(starts, dtype=np.int64)
         self.n_rows, self.n_features = self.starts.size - 1, n_features
+        self.n_entries = self.values.size
         self.dtype = self.values.dtype
         self.type = cuda.type_name(self.dtype)
 
@@ -260,7 +254,6 @@ class GpuCsrRows(ResidentRows):
         return fixed_point(self._add, self._largest, G, self, squares)
 
     def round(self, w):
-        """Round coefficients in place, as `rounded` does; return what `scores` takes for them."""
         here = isinstance(w, cupy.ndarray) and w.ndim == 1 and self._row_tiles is not None
         return self._row_tiles.round(w) if here else w
 
@@ -302,7 +295,6 @@ class GpuCsrRows(ResidentRows):
 
     @cached_property
     def longest_row(self):
-        """How many entries a row has at most."""
         return int((self.starts[1:] - self.starts[:-1]).max()) if self.n_rows else 0
 
     def squared_norms(self):

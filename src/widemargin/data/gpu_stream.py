@@ -13,7 +13,6 @@ import numpy as np
 import scipy.sparse
 
 from widemargin.data.gpu import GpuCsrRows, GpuDenseRows, GpuRows, fixed_point, fixed_point_error
-from widemargin.data.rows import plain
 
 # Blocks on the device at a time: one is worked on, one is copied.
 _BUFFERS = 2
@@ -42,6 +41,7 @@ class StreamedRows(GpuRows):
         self.n_rows, self.n_features = X.shape
         self.dtype = X.dtype
         self.sparse = scipy.sparse.issparse(X)
+        self.n_entries = X.data.size if self.sparse else X.size
         arrays = (X.data, X.indices, X.indptr) if self.sparse else (X,)
         self._pins = [_Pin(array) for array in arrays]
         self.blocks_of_rows = _cut(X, device_bytes // _BUFFERS)
@@ -54,7 +54,6 @@ class StreamedRows(GpuRows):
 
     @cached_property
     def longest_row(self):
-        """How many entries a row has at most."""
         return int(np.diff(self.host.indptr).max(initial=0)) if self.sparse else self.n_features
 
     def combine_error(self, size):
@@ -77,7 +76,7 @@ class StreamedRows(GpuRows):
     def _scores(self, V):
         out = cupy.empty((self.n_rows, V.shape[1]))
         for block, rows in self._on_device():
-            out[block.begin : block.end] = (plain(rows) if self._plainly else rows)._scores(V)
+            out[block.begin : block.end] = (rows.plain if self._plainly else rows)._scores(V)
         return out
 
     def _combine(self, G, squares):

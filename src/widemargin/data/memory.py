@@ -1,23 +1,20 @@
 """Rows in memory: dense arrays and CSR, used in place."""
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 from scipy.linalg.blas import dsyrk
 
 from widemargin import threads
+from widemargin.data.rows import LeverageRows, PreciseRows, Rows, SingleRows
 from widemargin.kernels import precise
 from widemargin.kernels import rows as kernels
 
-# Entries one kernel call may touch: about a twentieth of a second, so that Python gets to
-# look at the clock and at Ctrl-C in between.
-ENTRIES_PER_CALL = 1 << 24
 # Numbers that a piece of rows has, scaled and in double precision, on its way into a Gram
 # matrix: it stays in cache.
 _MOMENTS_PIECE = 1 << 17
-# Rows whose squares tell about those of all.
-_ROWS_FOR_SPREADS = 1 << 15
 #: features that SciPy's matrices have numbers for, if these are int32
 MOST_FEATURES = 2**31 - 1
 # CSR rows go there as dense copies where more than this share of their entries is stored: pairs
@@ -27,17 +24,31 @@ _DENSE_ENOUGH = 0.25
 _FAR = 1e3
 
 
-class RowsInMemory:
-    """What dense and CSR rows share; `arrays` is what kernels take (see kernels/rows.py)."""
+def as_rows(X) -> Rows:
+    """Return `X` behind the Rows contract, in place wherever its layout allows.
 
-    arrays: tuple
-    n_rows: int
-    n_features: int
-    dtype: np.dtype
+    Parameters
+    ----------
+    X : Rows, ndarray or SciPy sparse of shape (n, d)
+        float32 and float64 C-ordered arrays and canonical CSR are used as they are;
+        anything else is converted once.
+    """
+    if isinstance(X, Rows):
+        return X
+    if scipy.sparse.issparse(X):
+        return CsrRows(X)
+    return DenseRows(X)
 
-    #: multiplications that one call of `moments` may take: about a twentieth of a second
-    multiplications_per_call = 1 << 29
-    #: multiplications for which it takes as long to find out which of them were made before
+
+class RowsInMemory(SingleRows, LeverageRows, PreciseRows):
+    """What dense and CSR rows share.
+
+    Attributes
+    ----------
+    matrix : ndarray or SciPy CSR of shape (n, d)
+    """
+
+    matrix: Any
     little_work = 1 << 18
     #: whether kernels take W (d, k) transposed, as rows of their own
     transposes: bool
@@ -71,23 +82,6 @@ class RowsInMemory:
         return np.ascontiguousarray(W.T) if self.transposes else W
 
     def moments(self, index, weight, center):
-        """Return sums over some rows, less `center`, in float64: of their squares and their own.
-
-        Parameters
-        ----------
-        index : ndarray of shape (m,)
-            Which rows, in increasing order; at least one.
-        weight : ndarray of shape (m,)
-        center : ndarray of shape (d,)
-
-        Returns
-        -------
-        second : ndarray of shape (d, d)
-            sum_j weight_j (x - center)(x - center)^T, its lower triangle only.
-        first : ndarray of shape (d,)
-            sum_j weight_j (x - center).
-        """
-
         def share(begin, end):
             return self._moments(index[begin:end], weight[begin:end], center)
 
@@ -116,42 +110,19 @@ class RowsInMemory:
         return second, first
 
     def combine_squares(self, g):
-        """Return sum_i g_i x_i^2, feature by feature, in float64, (d,)."""
         total = np.zeros(self.n_features)
         for begin, end in self.ranges(0, self.n_rows):
             kernels.combine_squares(self.arrays, g, begin, end, total)
         return total
 
     def score_squares(self, v, begin=0, end=None):
-        """Return x_i^2 . v, the square feature by feature, in float64, for begin <= i < end."""
         end = self.n_rows if end is None else end
         out = np.empty(end - begin)
         for low, high in self.ranges(begin, end):
             kernels.score_squares(self.arrays, v, low, high, out[low - begin : high - begin])
         return out
 
-    @cached_property
-    def spreads(self):
-        """How far scores may move as coefficients do, for each row beside the others, (n,).
-
-        sqrt(sum_k x_k^2 / s_k), s_k the sum of squares of feature k over all rows, or about that:
-        a row is far ahead of others if it has a feature that few rows have.
-        """
-        stride = max(1, self.n_rows // _ROWS_FOR_SPREADS)
-        some = self.take(slice(None, None, stride))
-        squares = some.combine_squares(np.ones(some.n_rows))
-        # As if there was one row more, of about the same entries: some features are in no row.
-        squares += squares.sum() / max(1, some.n_rows * self.n_features)
-        squares[squares == 0.0] = 1.0
-        spreads = np.sqrt(self.score_squares(1.0 / (stride * squares)))
-        spreads.flags.writeable = False  # shared by all who ask
-        return spreads
-
     def precise_scores(self, index, w, offset):
-        """Return x_i.w + offset of some rows in twice the precision: high and low parts, (m,).
-
-        And the sums of their terms' sizes.
-        """
         high, low, sizes = np.empty((3, index.size))
         w, offset = np.ascontiguousarray(w), float(offset)
         for begin in range(0, index.size, self.rows_per_call):
@@ -161,7 +132,6 @@ class RowsInMemory:
         return high, low, sizes
 
     def combine_sizes(self, g):
-        """Return sum_i |g_i| |x_i|, feature by feature, in float64, (d,)."""
         total = np.zeros(self.n_features)
         for begin, end in self.ranges(0, self.n_rows):
             precise.combine_sizes(self.arrays, g, begin, end, total)
@@ -184,20 +154,6 @@ class RowsInMemory:
             kernels.squared_norms(self.arrays, begin, end, norms)
         norms.flags.writeable = False  # shared by all who ask
         return norms
-
-    def ranges(self, begin, end):
-        """Yield (low, high) from begin to end, each of about ENTRIES_PER_CALL entries at most."""
-        for low in range(begin, end, self.rows_per_call):
-            yield low, min(low + self.rows_per_call, end)
-
-    @property
-    def n_entries(self):
-        """How many numbers are stored."""
-        return self.arrays[0].size
-
-    @cached_property
-    def rows_per_call(self):
-        return max(1, ENTRIES_PER_CALL * self.n_rows // max(1, self.n_entries))
 
 
 class DenseRows(RowsInMemory):

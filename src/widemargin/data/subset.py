@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from widemargin.data.rows import longest_row, times_read
+from widemargin.data.rows import Rows
 
 
-class Subset:
-    """The rows of `rows` that `index` names; satisfies the contract in data/rows.py.
+class Subset(Rows):
+    """The rows of `rows` that `index` names.
 
     A product with them is a product with all rows, most of which is thrown away: for rows that
     cannot be picked one by one.
@@ -24,8 +24,8 @@ class Subset:
         self.dtype = rows.dtype
 
     @property
-    def times_read(self) -> int:
-        return times_read(self.rows)
+    def times_read(self):
+        return self.rows.times_read
 
     def scores(self, W):
         return self.rows.scores(W)[self.index]
@@ -41,7 +41,7 @@ class Subset:
 
     @property
     def longest_row(self):
-        return longest_row(self.rows)
+        return self.rows.longest_row
 
     def take(self, index):
         return Subset(self.rows, self.index[index])

@@ -120,7 +120,7 @@ def _fingerprint(problem):
     return {
         "rows": problem.rows.n_rows,
         "features": problem.rows.n_features,
-        "entries": int(getattr(problem.rows, "n_entries", -1)),
+        "entries": int(problem.rows.n_entries),
         "loss": risk.loss.name,
         "intercept": problem.intercept.value,
         "labels": zlib.crc32(np.ascontiguousarray(risk.y)),

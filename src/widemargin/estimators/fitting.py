@@ -14,7 +14,7 @@ from widemargin import threads
 from widemargin.certificate import Certificate
 from widemargin.data import Rows
 from widemargin.data.memory import MOST_FEATURES
-from widemargin.data.rows import home, times_read
+from widemargin.data.rows import BlockRows
 from widemargin.estimators.callbacks import LEVELS, GapLevels
 from widemargin.estimators.checkpoint import Checkpoint
 from widemargin.estimators.path_step import MadeWhenAsked
@@ -47,7 +47,7 @@ def brought_near(rows, estimator, n_problems: int = 1) -> Rows:
     checkpoints, which rows in memory have none of, get what they asked for.
     """
     checkpoint = getattr(estimator, "checkpoint", None)
-    if not hasattr(rows, "in_memory") or estimator.solver != "auto" or checkpoint is not None:
+    if not isinstance(rows, BlockRows) or estimator.solver != "auto" or checkpoint is not None:
         return rows
     per_row = _PER_ROW + _PER_ROW_AND_PROBLEM * n_problems
     per_feature = _PER_FEATURE + _PER_FEATURE_AND_PROBLEM * n_problems
@@ -78,8 +78,8 @@ def budget_of(estimator) -> int:
 
 def reads_from_now_on(rows) -> Callable[[], int]:
     """Return what tells how often all rows were read from disk since this call."""
-    already = times_read(rows)
-    return lambda: times_read(rows) - already
+    already = rows.times_read
+    return lambda: rows.times_read - already
 
 
 def share_threads(n_jobs: int, n_problems: int, rows: Rows, solver: str) -> tuple[int, int]:
@@ -88,7 +88,7 @@ def share_threads(n_jobs: int, n_problems: int, rows: Rows, solver: str) -> tupl
     Rows on disk are read for one problem at a time: memory is meant for one. And one problem, told
     what to do by one thread, keeps a GPU busy.
     """
-    on_gpu = home(rows) is not None
+    on_gpu = rows.device == "cuda"
     alone = solver in auto.OUT_OF_CORE or auto.shares_passes(solver) or on_gpu
     n_threads = 1 if alone else min(n_jobs, n_problems)
     splits = auto.splits_rows(solver) and not on_gpu

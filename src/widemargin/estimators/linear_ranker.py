@@ -8,7 +8,6 @@ from sklearn.callback import with_callbacks
 from widemargin import threads
 from widemargin.arrays import beside, on_host
 from widemargin.data.devices import is_on_gpu, placed
-from widemargin.data.rows import home
 from widemargin.estimators.fitting import brought_near
 from widemargin.estimators.order import check_grades
 from widemargin.estimators.ranking import NORMALIZATIONS, OrderingModel, OrderingProblem
@@ -157,7 +156,7 @@ class LinearRanker(OrderingModel):
         metadata = {"qid": qid, "sample_weight": sample_weight}
         self._fit_order(problem, {"X": X, "y": y, "metadata": metadata}).record()
         if came_on_gpu:
-            self.coef_ = beside(self.coef_, home(rows))
+            self.coef_ = beside(self.coef_, rows.like)
         return self
 
     def _problem(self, rows, y, qid, sample_weight):

@@ -9,9 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin import threads
 from widemargin.arrays import beside, on_host
-from widemargin.data import is_rows
+from widemargin.data import Rows
 from widemargin.data.devices import DEVICES, is_on_gpu, placed
-from widemargin.data.rows import home
 from widemargin.estimators.fitting import Fit, brought_near, choose_solver
 from widemargin.estimators.folds import CALIBRATION_FOLDS
 from widemargin.estimators.problems import MULTI_CLASS, make_problems
@@ -222,7 +221,7 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         check_finite(self, X, rows)
         y = check_labels(y)
         check_same_length(X, y)
-        classes, codes = classes_of(y, home(rows))
+        classes, codes = classes_of(y, rows.like)
         rows = brought_near(rows, self, len(classes) * (1 + CALIBRATION_FOLDS * self.probability))
         weights = check_weights(sample_weight, X)
         problems = make_problems(self, rows, classes, codes, weights)
@@ -280,7 +279,7 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
     def decision_function(self, X):
         """Return w.x + b for each row: (n,) for two classes, (n, n_classes) for more."""
         check_is_fitted(self)
-        stays_on_gpu = is_on_gpu(X) and not is_rows(X)
+        stays_on_gpu = is_on_gpu(X) and not isinstance(X, Rows)
         X = check_matrix(self, X, reset=False)
         scores = linear_scores(X, self.coef_.T, self.intercept_)
         if not stays_on_gpu:

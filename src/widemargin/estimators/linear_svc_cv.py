@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin import threads
 from widemargin.arrays import beside, on_host
-from widemargin.data import is_rows
+from widemargin.data import Rows
 from widemargin.data.devices import is_on_gpu, placed
-from widemargin.data.rows import home
+from widemargin.data.memory import RowsInMemory
 from widemargin.estimators.calibration import check_held_out, fit_sigmoids
 from widemargin.estimators.fitting import Account, brought_near, like
 from widemargin.estimators.folds import check_folds, fold_weights
@@ -179,7 +179,7 @@ class LinearSVCCV(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimato
         weights = check_weights(sample_weight, X)
         scorer = check_scorer(model, self.scoring, weights)
         splitter = check_cv(self.cv, y, classifier=True)
-        in_place_of_X = np.zeros((y.size, 1)) if is_rows(X) else X
+        in_place_of_X = np.zeros((y.size, 1)) if isinstance(X, Rows) else X
         folds = check_folds(splitter.split(in_place_of_X, y, groups), y, weights)
         if self.probability:
             check_held_out(y[np.concatenate([held_out for _, held_out in folds])], np.unique(y))
@@ -190,8 +190,8 @@ class LinearSVCCV(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimato
         search = _Search(self, model, rows, y, weights, folds, scorer, costs, data)
         best = search.run()
         if came_on_gpu:
-            best.coef_ = beside(best.coef_, home(rows))
-            best.intercept_ = beside(best.intercept_, home(rows))
+            best.coef_ = beside(best.coef_, rows.like)
+            best.intercept_ = beside(best.intercept_, rows.like)
         search.path.warn(stacklevel=5)  # past two decorators
         self.Cs_, self.scores_, self.relative_gaps_ = costs, search.scores, search.gaps
         self.C_, self.best_estimator_ = best.C, best
@@ -344,7 +344,7 @@ class _Search:
         if present.size < self.classes.size:
             forget_other_classes(model, present)
         rows = pick(self.rows, held_out)
-        X = rows.matrix if hasattr(rows, "matrix") else rows
+        X = rows.matrix if isinstance(rows, RowsInMemory) else rows
         return self.scorer(model, X, self.y[held_out], weights)
 
     def _fitted(self, attributes):

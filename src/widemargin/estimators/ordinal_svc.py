@@ -7,7 +7,7 @@ from sklearn.callback import with_callbacks
 from widemargin import threads
 from widemargin.arrays import beside, on_host
 from widemargin.data.devices import is_on_gpu, placed
-from widemargin.data.rows import home
+from widemargin.data.memory import RowsInMemory
 from widemargin.estimators.fitting import brought_near
 from widemargin.estimators.order import ordered_classes
 from widemargin.estimators.ranking import OrderingModel, OrderingProblem
@@ -127,7 +127,7 @@ class OrdinalSVC(ClassifierMixin, OrderingModel):
         data = {"X": X, "y": labels, "metadata": {"sample_weight": sample_weight}}
         self._fit_order(problem, data).record()
         if came_on_gpu:
-            self.coef_ = beside(self.coef_, home(rows))
+            self.coef_ = beside(self.coef_, rows.like)
         return self
 
     def _problem(self, rows, y, qid, sample_weight):
@@ -144,7 +144,8 @@ class OrdinalSVC(ClassifierMixin, OrderingModel):
 
         def finish(coef):
             # By the very product that predictions are made of, where there are two ways.
-            scores = on_host(linear_scores(getattr(rows, "matrix", rows), coef))
+            X = rows.matrix if isinstance(rows, RowsInMemory) else rows
+            scores = on_host(linear_scores(X, coef))
             thresholds = best_thresholds(scores, ranks, len(self.classes_), weights, self.error)
             return {"thresholds_": thresholds}
 

@@ -24,7 +24,7 @@ from widemargin.arrays import beside, on_host
 from widemargin.certificate import Certificate
 from widemargin.data import Rows
 from widemargin.data.devices import placed
-from widemargin.data.rows import coef_home, home
+from widemargin.data.rows import BlockRows, SingleRows
 from widemargin.data.subset import Subset
 from widemargin.estimators.fitting import (
     Account,
@@ -192,7 +192,7 @@ class CostPath:
         self, model, rows: Rows, classes, codes, weights, n_costs: int, ahead=(), single=False
     ):
         self.model, self.single = model, single
-        codes = np.asarray(codes, like=home(rows))
+        codes = np.asarray(codes, like=rows.like)
         self.make_problems = partial(make_problems, rows=rows, classes=classes, codes=codes)
         self.rows, self.weights, self.costs_left = rows, weights, n_costs
         self.n_jobs = effective_n_jobs(model.n_jobs)
@@ -352,12 +352,12 @@ class CostPath:
     def scores(self, which: int, index) -> np.ndarray:
         """Return scores by a classifier of the rows that `index` names, (m, 1) or (m, k)."""
         rows = pick(self.rows, index)
-        if hasattr(rows, "arrays"):
+        if isinstance(rows, SingleRows):
             # One problem after the other: coefficients of all, side by side, take much memory.
             scores = [rows.scores(state.coef) + state.offset for state in self.states[which]]
             return np.column_stack(scores)
         attributes = self.attributes(which)
-        coef = beside(attributes["coef_"].T, coef_home(self.rows))
+        coef = beside(attributes["coef_"].T, self.rows.coef_like)
         return on_host(rows.scores(coef)) + attributes["intercept_"]
 
     def certificate(self, which: int) -> Certificate:
@@ -399,6 +399,6 @@ def warn_of_limits(model, cut_short, n_solved: int, stacklevel: int) -> None:
 
 def pick(rows: Rows, index) -> Rows:
     """Return the rows that `index`, integers, names."""
-    if hasattr(rows, "blocks"):
+    if isinstance(rows, BlockRows):
         return Subset(rows, index)
-    return rows.take(np.asarray(index, like=home(rows)))
+    return rows.take(np.asarray(index, like=rows.like))

@@ -9,7 +9,6 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from widemargin.arrays import beside, on_host
 from widemargin.data import Rows
-from widemargin.data.rows import coef_home, home
 from widemargin.problem import Intercept, Problem, SparseDual, State
 from widemargin.risk import HINGE, LOSSES, CrammerSinger, MarginRisk
 from widemargin.words import label_in_words
@@ -42,7 +41,7 @@ class ProblemSet:
     """
 
     def __init__(self, model, rows: Rows, classes, codes, weights):
-        self.rows, self.codes = rows, np.asarray(codes, like=home(rows))
+        self.rows, self.codes = rows, np.asarray(codes, like=rows.like)
         self.n_classes = len(classes)
         self.cost = _row_costs(model, rows, classes, codes, weights)
         self.intercept = Intercept.of(model)
@@ -118,7 +117,7 @@ class OneVsRest(ProblemSet):
     def _states(self, coef, intercept, dual):
         return [
             State(
-                beside(coef[j].astype(np.float64, copy=False), coef_home(self.rows)),
+                beside(coef[j].astype(np.float64, copy=False), self.rows.coef_like),
                 float(intercept[j]),
                 self._dual_of(dual, j),
             )
@@ -131,7 +130,7 @@ class OneVsRest(ProblemSet):
             return beside(dual[j], self.cost)
         part = slice(dual.indptr[j], dual.indptr[j + 1])
         found = SparseDual(dual.indices[part], dual.data[part], dual.shape[1])
-        return found if home(self.rows) is None else beside(found.dense(), self.cost)
+        return beside(found.dense(), self.cost) if self.rows.device == "cuda" else found
 
     def attributes(self, states):
         coef = np.empty((len(states), self.rows.n_features))
@@ -168,7 +167,7 @@ class AllTogether(ProblemSet):
         return Problem(self.rows, risk, self.intercept)
 
     def _states(self, coef, intercept, dual):
-        coef = beside(coef.T.astype(np.float64, order="C"), coef_home(self.rows))
+        coef = beside(coef.T.astype(np.float64, order="C"), self.rows.coef_like)
         dual = beside(dual.toarray() if scipy.sparse.issparse(dual) else dual, self.cost)
         return [State(coef, on_host(intercept).astype(np.float64), dual.T)]
 
@@ -194,7 +193,7 @@ def _sparse(dual) -> SparseDual:
 
 def _row_costs(model, rows, classes, codes, weights):
     """Return C times class weight times sample weight, (n,), where the rows are."""
-    cost = np.zeros(rows.n_rows, like=home(rows))
+    cost = np.zeros(rows.n_rows, like=rows.like)
     cost += float(model.C)
     if weights is not None:
         cost *= beside(weights, cost)

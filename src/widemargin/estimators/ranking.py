@@ -6,10 +6,9 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.arrays import beside, on_host
-from widemargin.data import Rows, is_rows
+from widemargin.data import Rows
 from widemargin.data.devices import DEVICES, is_on_gpu
 from widemargin.data.memory import DenseRows
-from widemargin.data.rows import coef_home, home
 from widemargin.estimators.fitting import Fit
 from widemargin.estimators.reporting import Reporting
 from widemargin.estimators.validation import (
@@ -40,7 +39,7 @@ class OrderingModel(Reporting, CallbackSupportMixin, BaseEstimator):
 
     def _scores(self, X):
         check_is_fitted(self)
-        stays_on_gpu = is_on_gpu(X) and not is_rows(X)
+        stays_on_gpu = is_on_gpu(X) and not isinstance(X, Rows)
         scores = linear_scores(check_matrix(self, X, reset=False), self.coef_)
         return scores if stays_on_gpu else on_host(scores)
 
@@ -109,7 +108,7 @@ class OrderingProblem:
             share = np.full(pairs.size, 1.0 / pairs.sum())
         self.n_pairs = int(risk.count_pairs().sum())
         risk = risk.scaled(model.C * risk.weight.sum() * share)
-        self.risk = risk if home(rows) is None else risk.beside(home(rows))
+        self.risk = risk.beside(rows.like) if rows.device == "cuda" else risk
 
     def __len__(self):
         return 1
@@ -126,7 +125,7 @@ class OrderingProblem:
 
     def state(self, model):
         """Return the state that a fitted model is in."""
-        like = coef_home(self.rows)
+        like = self.rows.coef_like
         points = beside(model.dual_points_, like)
         coef = beside(model.coef_.astype(np.float64), like)
         return State(coef, 0.0, Tangents(model.dual_weights_, points))

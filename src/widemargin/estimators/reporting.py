@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from widemargin.arrays import on_host
-from widemargin.data import is_rows
+from widemargin.data import Rows
 from widemargin.data.devices import gpu_array, is_on_gpu
 from widemargin.estimators.order import check_grades
 
@@ -42,12 +42,12 @@ class Reporting:
             raise ValueError(f"qid: {type(self).__name__} knows no groups")
         rows = None
         if X is not None:
-            on_disk = is_rows(X)
-            y = getattr(X, "labels", None) if y is None and on_disk else y
+            are_rows = isinstance(X, Rows)
+            y = X.labels if y is None and are_rows else y
             if y is None:
                 raise ValueError("y is missing: without labels, there is nothing to compare with")
-            if qid is None and on_disk and not hasattr(self, "classes_"):
-                qid = getattr(X, "qid", None)
+            if qid is None and are_rows and not hasattr(self, "classes_"):
+                qid = X.qid
             # Grades may be ordered categories, classes are whatever they are.
             y = _vector(y) if is_on_gpu(y) or hasattr(self, "classes_") else check_grades(y)
             judged = judge(self, X, y, None if qid is None else _vector(qid))

@@ -11,10 +11,9 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d, validat
 
 from widemargin import threads
 from widemargin.arrays import beside, on_host
-from widemargin.data import as_rows, is_rows
+from widemargin.data import Rows, as_rows
 from widemargin.data.devices import gpu_array, gpu_rows, is_on_gpu
 from widemargin.data.memory import RowsInMemory
-from widemargin.data.rows import coef_home, home
 
 # Labels that are whole numbers not further apart are counted, not sorted.
 _FEW_NUMBERS = 1 << 16
@@ -176,7 +175,7 @@ def check_same_length(X, y):
 
 def count_rows(X):
     """Return the number of rows of a matrix or of Rows."""
-    return X.n_rows if is_rows(X) else X.shape[0]
+    return X.n_rows if isinstance(X, Rows) else X.shape[0]
 
 
 def check_matrix(estimator, X, *, reset, at_least=1, finite=True):
@@ -187,7 +186,7 @@ def check_matrix(estimator, X, *, reset, at_least=1, finite=True):
     Raises ValueError, naming row and column, where a value is missing or infinite; if not
     `finite`, that is left to `check_finite`.
     """
-    if is_rows(X):
+    if isinstance(X, Rows):
         return _check_rows(estimator, X, reset)
     if is_on_gpu(X):
         return _check_gpu_matrix(estimator, X, reset)
@@ -214,7 +213,7 @@ def check_finite(estimator, X, rows):
 
     `rows` are those of X: finite sums of squares, which fits need anyway, prove all of it finite.
     """
-    if is_rows(X) or is_on_gpu(X):
+    if isinstance(X, Rows) or is_on_gpu(X):
         return
     if not (isinstance(rows, RowsInMemory) and np.isfinite(rows.squared_norms().sum())):
         _check_finite(estimator, X)
@@ -266,10 +265,10 @@ def linear_scores(X, coef, intercept=0.0):
     coef : array of shape (d,) or (d, m)
     intercept : float or array of shape (m,)
     """
-    if not (scipy.sparse.issparse(X) or is_rows(X)):
+    if not (scipy.sparse.issparse(X) or isinstance(X, Rows)):
         return X @ on_host(coef) + on_host(intercept)
     rows = as_rows(X)
-    return rows.scores(beside(coef, coef_home(rows))) + beside(intercept, home(rows))
+    return rows.scores(beside(coef, rows.coef_like)) + beside(intercept, rows.like)
 
 
 def _check_structure(X):
@@ -349,7 +348,7 @@ def check_some_weights(sample_weight, X):
         raise ValueError(f"sample_weight must be numbers: {error}") from None
     if sample_weight.shape == (count_rows(X),) == (0,):
         return None  # scikit-learn does not check what is not there
-    if is_rows(X):
+    if isinstance(X, Rows):
         X = np.empty((X.n_rows, 0))  # all that is asked of it is its length
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, allow_all_zero_weights=True)
     if np.any(weights < 0.0):

@@ -20,6 +20,7 @@ __all__ = [
     "margin_sums",
     "mean_curvature",
     "mixture",
+    "most_planes",
     "multiclass_cut",
     "multiclass_mix",
     "multiclass_sums",
@@ -152,6 +153,11 @@ def way(start, end):
 def mixture(weights, vectors):
     """Return the sum of the first m of `vectors` times weights (m,), on the host: (d,)."""
     return weights @ vectors[: weights.size]
+
+
+def most_planes():
+    """Return of how many planes a processor of its own can solve the reduced dual: of none."""
+    return 0
 
 
 def products(vectors, v):

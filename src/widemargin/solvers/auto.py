@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from widemargin.data import Rows
-from widemargin.data.rows import home
+from widemargin.data.rows import BlockRows, Rows, SingleRows
 from widemargin.risk import CrammerSinger, MarginRisk, Risk
 
 #: what `solver=` accepts
@@ -111,9 +110,9 @@ def choose(
     `warm` says that training begins at the solution of a problem nearby; `must_stream`, of rows
     on disk, that its progress is to be kept in a file, or memory has no room for other solvers.
     """
-    on_disk, on_gpu = hasattr(rows, "blocks"), home(rows) is not None
+    on_disk, on_gpu = isinstance(rows, BlockRows), rows.device == "cuda"
     if isinstance(risk, CrammerSinger):
-        if on_disk or on_gpu or not hasattr(rows, "arrays"):
+        if not isinstance(rows, SingleRows):
             return "ocas"
         n_rows, stretch = _stretch(rows, risk.cost)
         return pick_together(n_rows, stretch, rows.n_features * risk.outputs[0])
@@ -126,7 +125,7 @@ def choose(
         # Rows of few features pull on one another, and it takes very many visits to each. Cutting
         # planes remember a bit for each row and plane, of a smooth loss a number: too much.
         return "newton" if risk.loss.is_smooth else "ocas"
-    if not hasattr(rows, "arrays"):  # neither here nor there: all that is known are products
+    if not isinstance(rows, SingleRows):  # all that is known are products
         return "newton" if risk.loss.is_smooth else "ocas"
     n_counted = int(np.count_nonzero(risk.cost))
     per_feature = _ROWS_PER_FEATURE if risk.loss.is_smooth else _MORE_ROWS_PER_FEATURE
@@ -165,7 +164,7 @@ def make(name: str, risk: Risk, seed: int, memory_budget: int = DEFAULT_BUDGET):
 
 def check(name: str, rows: Rows, risk: Risk) -> None:
     """Raise ValueError if the solver called `name` cannot work on these rows or this risk."""
-    on_disk, on_gpu = hasattr(rows, "blocks"), home(rows) is not None
+    on_disk, on_gpu = isinstance(rows, BlockRows), rows.device == "cuda"
     if on_gpu and name not in ("newton", *CUTTING_PLANES):
         available = ", ".join(map(repr, ("newton", *CUTTING_PLANES)))
         raise ValueError(f"solver={name!r} works on the host: on a GPU there are {available}")

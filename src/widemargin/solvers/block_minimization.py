@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from widemargin.data.rows import BlockRows
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
 from widemargin.solvers.out_of_core import OutOfCore, room_for_rows
@@ -44,6 +45,7 @@ class BlockMinimization:
 
     def solve(self, problem: Problem, state: State, monitor: Monitor) -> State:
         """Improve `state` until `monitor` says stop; return the best points certified."""
+        BlockRows.require(problem.rows, f"solver {'sbm' if self.selective else 'bm'!r}")
         room = room_for_rows(problem, self.memory_budget)
         return _Run(problem, state, monitor, self.seed, room, self.selective).run()
 

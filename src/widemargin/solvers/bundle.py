@@ -117,8 +117,8 @@ class Bundle:
         self.solved += 1
         m, there = self.count, passes.of(self.a)
         z, gram = self.z[:m], self.gram[:m, :m]
-        may_begin = self.coming is not None and self.nu.size == 1 and hasattr(there, "ascend")
-        if may_begin and m <= there.most_planes():
+        may_begin = self.coming is not None and self.nu.size == 1 and m <= there.most_planes()
+        if may_begin:
             weights, self.solving = there.ascend(
                 gram, self.c[:m], z, float(self.nu[0]), tolerance, self._value, self.coming
             )

@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from widemargin.certificate import certificate_of
+from widemargin.data.rows import SingleRows
 from widemargin.monitor import Monitor, raise_out_of_range
 from widemargin.problem import Problem, State
 from widemargin.risk import Bound
@@ -52,10 +53,7 @@ class DescentSolver:
 
     def solve(self, problem: Problem, state: State, monitor: Monitor) -> State:
         """Improve `state` until `monitor` says stop; return the best points certified."""
-        if not hasattr(problem.rows, "arrays"):
-            raise TypeError(
-                f"solver {self.schedule!r} needs rows in memory, not {type(problem.rows).__name__}"
-            )
+        SingleRows.require(problem.rows, f"solver {self.schedule!r}")
         return self.descent(problem, state, monitor, self.schedule, self.seed).run()
 
 

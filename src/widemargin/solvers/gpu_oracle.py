@@ -41,8 +41,7 @@ class GpuOracle(Oracle):
     @staticmethod
     def can_answer(problem: Problem) -> bool:
         """Return whether there is a kernel for this problem's steps."""
-        risk = problem.risk
-        return isinstance(risk, MarginRisk) and hasattr(passes.of(risk.cost), "margin_walk")
+        return problem.rows.device == "cuda" and isinstance(problem.risk, MarginRisk)
 
     def step(self, center, target, search, instead_of_zero) -> Answer:
         risk = self.problem.risk

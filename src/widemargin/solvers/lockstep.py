@@ -5,7 +5,7 @@ Whoever runs several of them can answer all that ask for the same kind of produc
 over the rows, and let each one do what lies between two products in a thread of its own.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import nullcontext
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -13,20 +13,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from widemargin import threads
-from widemargin.data.rows import Rows
 from widemargin.monitor import Monitor
 
 
 class Product(NamedTuple):
-    """What an algorithm asks for: `rows.scores(vector)` or `rows.combine(vector)`."""
+    """What an algorithm asks for: `make(vector)`, where `make` is a method of rows.
 
-    rows: Rows | None
-    name: str
+    It is `rows.scores` or `rows.combine`; where it is None, there is nothing to be made.
+    """
+
+    make: Callable | None
     vector: np.ndarray | None
 
 
 #: asked for by whoever has set a GPU to work and would have to wait: the others come first
-PAUSE = Product(None, "pause", None)
+PAUSE = Product(None, None)
 
 Asking = Generator[Product, np.ndarray, Any]
 
@@ -67,13 +68,13 @@ def _run_alone(algorithm, monitor):
     while True:
         try:
             with _overflowing():
-                rows, name, vector = algorithm.send(answer)
+                make, vector = algorithm.send(answer)
         except StopIteration as end:
             return end.value
         answer = None
-        if rows is not None:
-            with monitor.phase(name):
-                answer = getattr(rows, name)(vector)
+        if make is not None:
+            with monitor.phase(make.__name__):
+                answer = make(vector)
 
 
 def _answer_most(waiting, monitors):
@@ -81,23 +82,23 @@ def _answer_most(waiting, monitors):
 
     The others wait on: those who have moved ahead will soon ask for the same.
     """
-    kinds: dict[tuple, list[int]] = {}
+    kinds: dict[Callable | None, list[int]] = {}
     for j, product in waiting.items():
-        kinds.setdefault((id(product.rows), product.name), []).append(j)
+        kinds.setdefault(product.make, []).append(j)  # methods of the same rows are equal
     if not kinds:
         return {}
     members = sorted(max(kinds.values(), key=len))
     asked = [waiting.pop(j) for j in members]
-    rows, name, vector = asked[0]
-    if rows is None:
+    make, vector = asked[0]
+    if make is None:
         return dict.fromkeys(members)
     began = perf_counter()
     if len(asked) == 1:
-        answers = {members[0]: getattr(rows, name)(vector)}
+        answers = {members[0]: make(vector)}
     else:
-        columns = getattr(rows, name)(np.stack([product.vector for product in asked], axis=1))
+        columns = make(np.stack([product.vector for product in asked], axis=1))
         answers = {j: _contiguous(columns[:, place]) for place, j in enumerate(members)}
-    took = (perf_counter() - began) / len(members)
+    took, name = (perf_counter() - began) / len(members), make.__name__
     for j in members:
         monitors[j].phases[name] = monitors[j].phases.get(name, 0.0) + took
     return answers

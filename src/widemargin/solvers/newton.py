@@ -48,7 +48,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from widemargin.data.rows import Rows, home
+from widemargin.data.rows import GramRows, LeverageRows, Rows, SingleRows
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
 from widemargin.solvers import lockstep, newton_deputies
@@ -104,7 +104,7 @@ class Newton:
         """
         solved: list[State] = []
         rows = problems[0].rows
-        room = _BYTES if home(rows) is None else _BYTES_ON_GPU
+        room = _BYTES_ON_GPU if rows.device == "cuda" else _BYTES
         count = min(max(2, room // (_BYTES_PER_ROW * rows.n_rows)), _SIDE_BY_SIDE)
         for begin in range(0, len(problems), count):
             some = slice(begin, begin + count)
@@ -143,9 +143,9 @@ class _Sample:
         delegate = all(map(can_delegate, problems))
         share = newton_deputies.rows_for_each(rows) if delegate else _SAMPLE_SHARE
         size = rows.n_rows // share
-        least = _SAMPLE_ROWS if home(rows) is None else _SAMPLE_ROWS_ON_GPU
+        least = _SAMPLE_ROWS_ON_GPU if rows.device == "cuda" else _SAMPLE_ROWS
         enough = max(least, _SAMPLE_ROWS_PER_FEATURE * rows.n_features)
-        if not hasattr(rows, "moments") or size < enough:
+        if not isinstance(rows, GramRows) or size < enough:
             return None
         if delegate:
             # Deputies, which they may become, see to rare rows.
@@ -155,14 +155,14 @@ class _Sample:
         index.sort()
         factor = rows.n_rows / size
         few = rows.n_rows * rows.n_features < MANY_ENTRIES
-        if not few and hasattr(rows, "spreads"):  # in this order: to ask is to have them made
+        if not few and isinstance(rows, LeverageRows):
             # Of few rows a sample has fewer, or none.
             rare = is_rare(rows)
             drawn = np.zeros(rows.n_rows, dtype=bool)
             drawn[index] = True
             index = np.flatnonzero(drawn | rare)
             factor = np.where(rare[index], 1.0, factor)
-        index = np.asarray(index, like=home(rows))
+        index = np.asarray(index, like=rows.like)
         return cls(rows.take(index), index, factor, index.size / rows.n_rows)
 
     def of_problem(self, problem):
@@ -199,7 +199,7 @@ def _solve(problem, state, monitor, sample, seed) -> Asking:
         yield from descent.run(monitor.tol)
     if descent.best.is_stuck:
         # Features of very different scales: one by one, rows still get there.
-        in_memory = hasattr(problem.rows, "arrays")
+        in_memory = isinstance(problem.rows, SingleRows)
         monitor.handed_over_to = name = "acf" if in_memory else "ocas"
         solver = CoordinateDescent(name, seed) if in_memory else CuttingPlanes(name)
         return solver.solve(problem, descent.best.state, monitor)

@@ -16,7 +16,6 @@ from widemargin.certificate import (
     proved_by,
     upper_bound,
 )
-from widemargin.data.rows import home, plain
 from widemargin.problem import State
 from widemargin.solvers.lockstep import Asking, Product
 from widemargin.solvers.multiple import lifted
@@ -137,8 +136,8 @@ class Best:
         if self.scored is not None and self.scored[0] is coef:
             return self.scored[1]
         if not coef.any():
-            return np.zeros(rows.n_rows, like=home(rows))
-        scores = yield Product(plain(rows), "scores", coef)
+            return np.zeros(rows.n_rows, like=rows.like)
+        scores = yield Product(rows.plain.scores, coef)
         return scores
 
     def _proved(self) -> Asking:
@@ -148,5 +147,5 @@ class Best:
             if bound.value > -np.inf:  # they are feasible as they are
                 return bound
         A = feasible_near(problem, alpha)
-        combined = yield Product(plain(problem.rows), "combine", A)
+        combined = yield Product(problem.rows.plain.combine, A)
         return proved_by(problem, A, combined, self.monitor.tol)

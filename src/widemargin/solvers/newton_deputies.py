@@ -9,6 +9,7 @@ dual variables alone that point is proved to be as good as it is (newton_proof.p
 
 import numpy as np
 
+from widemargin.data.rows import LeverageRows
 from widemargin.solvers import newton_proof
 from widemargin.solvers.lockstep import Asking, Product
 from widemargin.solvers.newton_direction import CHOLESKY_FEATURES, Ground, Settled, Slope
@@ -41,7 +42,7 @@ def are_balanced(y):
 
 def rows_for_each(rows):
     """Return how many rows each of some can stand for; 0 if none can."""
-    if not hasattr(rows, "score_squares") or rows.n_features > CHOLESKY_FEATURES:
+    if not isinstance(rows, LeverageRows) or rows.n_features > CHOLESKY_FEATURES:
         return 0
     few = rows.n_rows * rows.n_features < _ENTRIES
     if few or rows.n_entries < _ENTRIES_PER_ROW * rows.n_rows:
@@ -118,7 +119,7 @@ class Deputies:
         """Go to a point that was looked at; return X^T A of the deputies."""
         steps, d = self.steps, coef.size
         A = self.factor * steps.y * point.alpha[self.index]
-        combined = yield Product(steps.rows, "combine", steps.directions.everywhere(A))
+        combined = yield Product(steps.rows.combine, steps.directions.everywhere(A))
         pull = Slope(point.combined - combined, point.total - float(A.sum()))
         straight = np.zeros((d, d)), np.zeros(d), 0.0
         steps.ground.settled = Settled(coef, offset, pull, *straight)

@@ -15,7 +15,7 @@ import numpy as np
 
 from widemargin.arrays import beside
 from widemargin.certificate import feasible_near
-from widemargin.data.rows import home, plain
+from widemargin.data.rows import LeverageRows, SingleRows
 from widemargin.problem import Intercept
 from widemargin.solvers import newton_deputies
 from widemargin.solvers.lockstep import Asking, Product
@@ -90,7 +90,7 @@ class Descent(NewtonSteps):
         no_intercept = problem.intercept is Intercept.NONE
         stiffness = {Intercept.FREE: 0.0, Intercept.PENALIZED: 1.0, Intercept.NONE: np.inf}
         ground = Ground(
-            stiffness[problem.intercept], center=np.zeros(rows.n_features, like=home(rows))
+            stiffness[problem.intercept], center=np.zeros(rows.n_features, like=rows.like)
         )
         super().__init__(
             rows,
@@ -247,7 +247,7 @@ class Descent(NewtonSteps):
         A mask, (n,).
         """
         n, rows, z = self.z.size, self.rows, self.z
-        if self.share < 1.0 or not _are_many(rows) or not hasattr(rows, "spreads"):
+        if self.share < 1.0 or not _are_many(rows) or not isinstance(rows, LeverageRows):
             return None
         spreads, rare = rows.spreads, is_rare(rows)
         if self.counted is not None:
@@ -280,7 +280,7 @@ class Descent(NewtonSteps):
         """
         index = np.flatnonzero(in_doubt)
         rows, A = self.take(index), self.y[index] * point.alpha[index]
-        combined = yield Product(rows, "combine", A)
+        combined = yield Product(rows.combine, A)
         pull = Slope(point.combined - combined, point.total - float(A.sum()))
         d = rows.n_features
         second, first, total = np.zeros((d, d)), np.zeros(d), 0.0
@@ -315,7 +315,7 @@ class Descent(NewtonSteps):
         risk = self.problem.risk
         yield from self.find_slack()
         A = feasible_near(self.problem, self.best.state.dual)
-        combined = yield Product(self.rows, "combine", A)
+        combined = yield Product(self.rows.combine, A)
         penalty = float(combined @ combined)
         if self.intercept is Intercept.PENALIZED:
             penalty += float(A.sum()) ** 2
@@ -344,7 +344,7 @@ class Descent(NewtonSteps):
         """Return what the rows tell of the current point; slacks are computed anew."""
         self.is_exact = True
         small = self.rows.n_rows * self.rows.n_features < MANY_ENTRIES  # compiling takes longer
-        if small or not hasattr(self.rows, "arrays") or self.intercept is Intercept.FREE:
+        if small or not isinstance(self.rows, SingleRows) or self.intercept is Intercept.FREE:
             yield from self.find_slack()
             self.move_offset()
             point = yield from self._look()
@@ -412,7 +412,7 @@ class Descent(NewtonSteps):
         alpha = self.directions.everywhere(point.alpha)
         self.best.take_dual(point.dual, alpha)
         # What the fast products of some rows lose, a certificate has no bound for.
-        if self.counted is None and plain(self.rows) is self.rows:
+        if self.counted is None and self.rows.plain is self.rows:
             if self.fresh is not None:
                 self.best.scored = self.fresh
             self.best.combined = (alpha, point.combined) if point.is_fresh else None

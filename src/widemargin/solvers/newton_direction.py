@@ -15,7 +15,7 @@ import numpy as np
 
 from widemargin import passes
 from widemargin.arrays import beside
-from widemargin.data.rows import Rows
+from widemargin.data.rows import GramRows, Rows, SingleRows
 from widemargin.monitor import Monitor
 from widemargin.solvers.lockstep import PAUSE, Asking, Product
 
@@ -159,7 +159,7 @@ class Directions:
         settled = self.ground.settled
         if curved.count == 0 and settled is None:
             return -slope.coef, 0.0
-        if self.rows.n_features > CHOLESKY_FEATURES or not hasattr(self.rows, "moments"):
+        if self.rows.n_features > CHOLESKY_FEATURES or not isinstance(self.rows, GramRows):
             ahead = yield from self._conjugate_gradients(slope, curved, allowed)
             return ahead
         with self.monitor.phase("direction"):
@@ -198,9 +198,9 @@ class Directions:
         None if the monitor says stop.
         """
         work = curved.count * self.rows.n_features**2
-        if getattr(self.rows, "weighs_all_rows", False):
+        if self.rows.weighs_all_rows:
             return self.rows.moments(None, self.everywhere(curved.weight), self.ground.center)
-        if curved.plain and work > getattr(self.rows, "little_work", 0):
+        if curved.plain and work > self.rows.little_work:
             return self.kept_moments(curved.index, delta)
         return self._moments(curved.index, curved.weight[curved.index])
 
@@ -268,19 +268,18 @@ class Directions:
     def _conjugate_gradients(self, slope, curved, allowed) -> Asking:
         rows = self.rows
         share = self.share * curved.count / rows.n_rows
-        if hasattr(rows, "arrays") and 2 * curved.count < rows.n_rows:
+        if isinstance(rows, SingleRows) and 2 * curved.count < rows.n_rows:
             weight = curved.weight[curved.index]
             rows = rows.take(curved.index if self.counted is None else self.counted[curved.index])
         else:
             weight = self.everywhere(curved.weight)
-        rounded = getattr(rows, "rounded", lambda product, vector: vector)
         total = curved.total + self.ground.stiffness
         gradient, first = slope.coef, np.zeros_like(slope.coef)
         if self.ground.stiffness < np.inf:
-            first = yield Product(rows, "combine", weight)
+            first = yield Product(rows.combine, weight)
             gradient = gradient - first * (slope.offset / total)
         scaling = np.ones_like(gradient)
-        if hasattr(rows, "combine_squares"):
+        if isinstance(rows, GramRows):
             scaling = np.maximum(1.0, 1.0 + rows.combine_squares(weight) - first**2 / total)
         # As exact as it takes to bring the gradient's part of the gap below what is allowed.
         slanting = 0.5 * float(gradient @ gradient)
@@ -292,10 +291,10 @@ class Directions:
         for _ in range(_CG_STEPS):
             if size <= enough or self.monitor.must_stop():
                 break
-            way = rounded("scores", way)
-            change = yield Product(rows, "scores", way)
+            way = rows.rounded("scores", way)
+            change = yield Product(rows.scores, way)
             change = change - float(weight @ change) / total
-            image = yield Product(rows, "combine", rounded("combine", weight * change))
+            image = yield Product(rows.combine, rows.rounded("combine", weight * change))
             image = image + way
             step = size / float(way @ image)
             ahead += step * way

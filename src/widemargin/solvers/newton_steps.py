@@ -187,11 +187,11 @@ class NewtonSteps:
 
     def scores(self, w) -> Asking:
         """Return the scores of the rows that count."""
-        scores = yield Product(self.rows, "scores", w)
+        scores = yield Product(self.rows.scores, w)
         return scores if self.counted is None else scores[self.counted]
 
     def combine(self, g) -> Asking:
-        combined = yield Product(self.rows, "combine", self.directions.everywhere(g))
+        combined = yield Product(self.rows.combine, self.directions.everywhere(g))
         return combined
 
     def find_slack(self) -> Asking:

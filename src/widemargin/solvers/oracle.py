@@ -193,10 +193,8 @@ class Oracle:
         return Answer(step, center, value, plane, cut.active)
 
     def _rounded(self, place):
-        """Round coefficients where that helps; return them as the rows want them, if they do."""
-        if self.outputs or not hasattr(self.problem.rows, "round"):
-            return None
-        return self.problem.rows.round(place.vector[: self.n_features])
+        """Round the coefficients of two classes where that helps; return what `scores` takes."""
+        return None if self.outputs else self.problem.rows.round(place.vector[: self.n_features])
 
     def _add_scores(self, place, coef=None):
         """Find the scores of a place; `coef` may be what `_rounded` has returned."""

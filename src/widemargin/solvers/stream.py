@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from widemargin.data.rows import BlockRows
 from widemargin.kernels import coordinate as kernels
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
@@ -49,6 +50,7 @@ class Stream:
 
     def solve(self, problem: Problem, state: State, monitor: Monitor) -> State:
         """Improve `state` until `monitor` says stop; return the best points certified."""
+        BlockRows.require(problem.rows, "solver 'stream'")
         room = room_for_rows(problem, self.memory_budget)
         return _Run(problem, state, monitor, self.seed, room).run()
 
