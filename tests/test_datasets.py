@@ -288,7 +288,7 @@ def test_bad_line_of_debian_paths_is_named(folder, line):
 
 
 def test_missing_debian_paths_are_reported_at_once(folder):
-    with pytest.raises(DatasetMissing, match=r"lacks debian_paths\.xz.*can be had from"):
+    with pytest.raises(DatasetMissing, match=r"has no debian_paths\.xz.*can be had from"):
         debian_paths_batches()
 
 
@@ -308,7 +308,7 @@ def test_splice_worm_is_streamed(folder):
 
 
 def test_missing_splice_worm_is_reported_at_once(folder):
-    with pytest.raises(DatasetMissing, match=r"lacks splice_worm\.fasta\.bz2.*can be had from"):
+    with pytest.raises(DatasetMissing, match=r"has no splice_worm\.fasta\.bz2.*can be had from"):
         splice_worm_batches()
 
 

@@ -137,7 +137,7 @@ def measure(model, judged: Judged) -> dict[str, float | None]:
     return _multiclass_metrics(judged) if judged.positive is None else _binary_metrics(judged)
 
 
-def in_words(measures: dict[str, float | None]) -> dict[str, str]:
+def as_text(measures: dict[str, float | None]) -> dict[str, str]:
     """Return metrics by their names, as rounded text."""
     lines = {}
     for key, value in measures.items():

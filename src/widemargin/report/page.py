@@ -18,7 +18,7 @@ from widemargin.report.progress import search, training
 from widemargin.report.proof import proof
 from widemargin.report.quality import quality
 from widemargin.report.weights import FeatureNames, weights
-from widemargin.words import count, duration, shape_in_words
+from widemargin.words import duration, shape_in_words
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba")
 
@@ -118,7 +118,8 @@ def _facts(model) -> dict[str, str]:
     if hasattr(model, "n_pairs_"):
         facts["pairs"] = f"{model.n_pairs_:,}"
     facts["solver"] = model.solver_
-    facts["iterations"] = count(model.n_iter_, iteration_unit(model))
+    passes = iteration_unit(model) == "pass"
+    facts["passes over the rows" if passes else "iterations"] = f"{model.n_iter_:,}"
     history = model.history_
     if history:
         facts["duality gap checks"] = f"{len(history):,}"

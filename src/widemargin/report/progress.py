@@ -6,8 +6,8 @@ import numpy as np
 
 from widemargin.curves import (
     HistoryCurve,
+    caveats,
     cost_curve,
-    doubts,
     history_curves,
     iteration_unit,
     phase_seconds,
@@ -164,7 +164,7 @@ def search(model) -> dict[str, Any] | None:
         "best_score": f"{curve.best_score:.4f}",
         "name": name,
         "n_untried": n_untried,
-        "doubts": [doubt[0].upper() + doubt[1:] for doubt in doubts(model)],
+        "caveats": [caveat[0].upper() + caveat[1:] for caveat in caveats(model)],
         "rows": [
             {
                 "C": f"{curve.Cs[i]:.4g}",

@@ -12,7 +12,7 @@ from sklearn.metrics import (
 
 from widemargin.metrics import ndcg
 from widemargin.report.charts import REFERENCE, Chart, Curve, heat_map, line_chart, series_class
-from widemargin.report.measures import Judged, if_defined, in_words, measure
+from widemargin.report.measures import Judged, as_text, if_defined, measure
 from widemargin.report.progress import MOST_CURVES
 from widemargin.report.scales import Scale, linear, logarithmic
 from widemargin.words import count
@@ -46,7 +46,7 @@ def quality(model, judged: Judged) -> dict[str, Any]:
             errors = _most_frequent_errors(judged)
     n_unknown = int(np.isin(judged.true, judged.known, invert=True).sum())
     return {
-        "measures": in_words(measure(model, judged)),
+        "measures": as_text(measure(model, judged)),
         "positive": judged.positive_name,
         "charts": charts,
         "errors": errors,
