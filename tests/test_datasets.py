@@ -167,7 +167,7 @@ def test_idx_of_another_kind_is_refused(tmp_path, content):
 def test_cut_idx_is_refused(tmp_path):
     path = tmp_path / "labels.gz"
     path.write_bytes(gzip.compress(struct.pack(">BBBBI", 0, 0, 8, 1, 5) + b"\x01\x02"))
-    with pytest.raises(ValueError, match="cut: 2 values where 5"):
+    with pytest.raises(ValueError, match="truncated: 2 of 5 values"):
         named._read_idx(path)
 
 
@@ -316,7 +316,7 @@ def test_missing_splice_worm_is_reported_at_once(folder):
 def test_equal_frequency_ranks_follow_the_target(target, n_ranks):
     target = np.array(target) / 3
     if len(np.unique(target)) < n_ranks:
-        with pytest.raises(ValueError, match="ranks take as many distinct targets"):
+        with pytest.raises(ValueError, match="ranks need as many distinct targets"):
             equal_frequency_ranks(target, n_ranks)
         return
     ranks = equal_frequency_ranks(target, n_ranks)
