@@ -274,7 +274,7 @@ def test_bad_rows(tmp_path):
     path = tmp_path / "page.html"
     with pytest.raises(ValueError, match="y is missing"):
         model.report(path, X)
-    with pytest.raises(ValueError, match="X is not"):
+    with pytest.raises(ValueError, match="y is given without X"):
         model.report(path, None, y)
     with pytest.raises(ValueError, match="LinearSVC knows no groups"):
         model.report(path, X, y, qid=y)

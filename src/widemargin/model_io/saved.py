@@ -341,7 +341,7 @@ def _read_classifier(model, file, description: dict) -> None:
     model.intercept_ = read_tensor(file, "intercept", FLOAT, (n_problems,))
     model.dual_variables_ = _read_dual(file, n_problems, read_field(description, "n_rows", int))
     if len(model.certificate_.parts) not in (0, len(model.classes_)):
-        raise Malformed("the header's certificate has not one part per class")
+        raise Malformed("the header's certificate does not have one part per class")
     if model.certificate_.parts:
         total = Certificate.total(model.certificate_.parts)
         for name in ("primal", "dual"):
@@ -363,7 +363,7 @@ def _read_order(model, file, description: dict) -> None:
     model.n_pairs_ = read_field(description, "n_pairs", int)
     if model.n_samples_fit_ < 2 or model.n_pairs_ < 1:
         raise Malformed(
-            f"there is no order to learn from {model.n_samples_fit_} rows in "
+            f"a ranking needs at least 2 rows and 1 pair, not {model.n_samples_fit_} rows and "
             f"{model.n_pairs_} pairs"
         )
     if model.certificate_.parts:
@@ -374,15 +374,15 @@ def _read_order(model, file, description: dict) -> None:
 
 
 def _read_thresholds(file, n_classes: int) -> np.ndarray:
-    """The thresholds between ordered classes: a class without rows may have one at infinity."""
+    """Return the thresholds between ordered classes; some may be infinite."""
     thresholds = read_tensor(file, "thresholds", FLOAT, (n_classes - 1,), finite=False)
     if np.any(np.isnan(thresholds)) or np.any(thresholds[1:] < thresholds[:-1]):
-        raise Malformed("the thresholds do not rise")
+        raise Malformed("the thresholds are not in increasing order")
     return thresholds
 
 
 def _read_classes(file, description: dict) -> np.ndarray:
-    """The labels, distinct, in the order in which `fit` left them."""
+    """Return the class labels, which must be distinct, in the order of the fitted model."""
     if description.get("classes") is None:
         classes = read_tensor(file, "classes", _NUMBER, (None,))
     else:
@@ -391,7 +391,7 @@ def _read_classes(file, description: dict) -> np.ndarray:
         allowed = {"str": (str,), "bool": (bool,), "object": (str, bool, int, float)}
         kind = allowed.get(read_field(labels, "kind", str))
         if kind is None or not all(isinstance(value, kind) for value in values):
-            raise Malformed("the header's class labels are not what they claim to be")
+            raise Malformed("the header's class labels do not match their type")
         classes = np.array(values, dtype={"str": str, "bool": bool}.get(labels["kind"], object))
     if len(classes) < 2 or len(set(classes.tolist())) != len(classes):
         raise Malformed("its class labels are not at least two distinct values")
