@@ -320,7 +320,7 @@ class TestOrderDamage:
     )
     def test_thresholds_that_do_not_rise(self, saved_ordinal, thresholds):
         rewrite(saved_ordinal, lambda tensors: tensors.update(thresholds=np.array(thresholds)))
-        refuse(saved_ordinal, "thresholds do not rise")
+        refuse(saved_ordinal, "thresholds are not in increasing order")
 
     def test_classes_that_repeat(self, saved_ordinal):
         rewrite(saved_ordinal, lambda tensors: tensors.update(classes=np.array([1, 3, 1, 7])))
@@ -334,9 +334,9 @@ class TestOrderDamage:
             ({"parameters": {"solver": "dcd"}}, "parameters are not OrdinalSVC's"),
             ({"parameters": {"error": "squared"}}, "parameters are not OrdinalSVC's"),
             ({"n_rows": None}, "'n_rows' is missing or malformed"),
-            ({"n_rows": 1}, "no order to learn from 1 rows"),
+            ({"n_rows": 1}, "a ranking needs at least 2 rows"),
             ({"n_pairs": 1.5}, "'n_pairs' is missing or malformed"),
-            ({"n_pairs": 0}, "no order to learn from 40 rows in 0 pairs"),
+            ({"n_pairs": 0}, "not 40 rows and 0 pairs"),
             ({"classes": {"kind": "str", "values": ["a", "b"]}}, "'thresholds' has shape"),
             ({"feature_names": ["a"]}, "does not name all 5 features"),
         ],
@@ -469,9 +469,9 @@ class TestDamage:
             ({"parameters": {"shell": "true"}}, "parameters are not LinearSVC's"),
             ({"parameters": {"C": -1}}, "parameters are not LinearSVC's"),
             ({"parameters": {"class_weight": {"a": 1}}}, "parameters are not"),
-            ({"classes": {"kind": "bool", "values": [0, 1]}}, "class labels are not what"),
-            ({"classes": {"kind": "code", "values": ["a", "b"]}}, "class labels are not what"),
-            ({"classes": {"kind": "object", "values": ["a", []]}}, "class labels are not what"),
+            ({"classes": {"kind": "bool", "values": [0, 1]}}, "class labels do not match"),
+            ({"classes": {"kind": "code", "values": ["a", "b"]}}, "class labels do not match"),
+            ({"classes": {"kind": "object", "values": ["a", []]}}, "class labels do not match"),
             ({"n_iter": True}, "'n_iter' is missing or malformed"),
             ({"status": None}, "'status' is missing or malformed"),
             ({"certificate": {"primal": 1.0, "parts": []}}, "'dual' is missing or malformed"),
