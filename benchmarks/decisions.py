@@ -4,7 +4,7 @@
 
 Each variant runs in a process of its own, with constants and parts of the solver set back to what
 the papers say or to the simple thing, and prints passes over the rows and seconds to a certified
-relative gap of 1e-3. Rewrites the table in docs/architecture.md.
+relative gap of 1e-3. Rewrites the table in docs/coordinate-descent.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from statistics import median
 from benchmarks.analyse import ROOT, rewrite
 from widemargin.datasets import DatasetMissing
 
-DOCUMENT = ROOT / "docs" / "architecture.md"
+DOCUMENT = ROOT / "docs" / "coordinate-descent.md"
 COORDINATE = "widemargin.solvers.coordinate"
 ABSORBED = "widemargin.solvers.absorbed"
 MULTIPLE = "widemargin.solvers.multiple"

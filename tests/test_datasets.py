@@ -167,7 +167,7 @@ def test_idx_of_another_kind_is_refused(tmp_path, content):
 def test_cut_idx_is_refused(tmp_path):
     path = tmp_path / "labels.gz"
     path.write_bytes(gzip.compress(struct.pack(">BBBBI", 0, 0, 8, 1, 5) + b"\x01\x02"))
-    with pytest.raises(ValueError, match="cut: 2 values where 5"):
+    with pytest.raises(ValueError, match="truncated: 2 of 5 values"):
         named._read_idx(path)
 
 
@@ -288,7 +288,7 @@ def test_bad_line_of_debian_paths_is_named(folder, line):
 
 
 def test_missing_debian_paths_are_reported_at_once(folder):
-    with pytest.raises(DatasetMissing, match=r"lacks debian_paths\.xz.*can be had from"):
+    with pytest.raises(DatasetMissing, match=r"has no debian_paths\.xz.*can be had from"):
         debian_paths_batches()
 
 
@@ -308,7 +308,7 @@ def test_splice_worm_is_streamed(folder):
 
 
 def test_missing_splice_worm_is_reported_at_once(folder):
-    with pytest.raises(DatasetMissing, match=r"lacks splice_worm\.fasta\.bz2.*can be had from"):
+    with pytest.raises(DatasetMissing, match=r"has no splice_worm\.fasta\.bz2.*can be had from"):
         splice_worm_batches()
 
 
@@ -316,7 +316,7 @@ def test_missing_splice_worm_is_reported_at_once(folder):
 def test_equal_frequency_ranks_follow_the_target(target, n_ranks):
     target = np.array(target) / 3
     if len(np.unique(target)) < n_ranks:
-        with pytest.raises(ValueError, match="ranks take as many distinct targets"):
+        with pytest.raises(ValueError, match="ranks need as many distinct targets"):
             equal_frequency_ranks(target, n_ranks)
         return
     ranks = equal_frequency_ranks(target, n_ranks)

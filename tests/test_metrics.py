@@ -48,7 +48,7 @@ def test_pairwise_accuracy_is_the_share_of_pairs(ranking):
     ordered, pairs = np.array(by_query).T
     if pairs.sum() == 0:
         for normalization in ("pairs", "queries"):
-            with pytest.raises(ValueError, match="there is no pair to order"):
+            with pytest.raises(ValueError, match="there is no pair"):
                 pairwise_accuracy(y, scores, qid, weights, normalization)
         return
     pooled = pairwise_accuracy(y, scores, qid, weights)
@@ -204,9 +204,9 @@ def test_bad_input(metric, arguments, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: pairwise_accuracy([1, 1], [1, 2]), "there is no pair to order"),
-        (lambda: pairwise_accuracy([1, 2], [1, 2], [1, 2]), "there is no pair to order"),
-        (lambda: pairwise_accuracy([1, 2], [1, 2], None, [0, 1]), "there is no pair to order"),
+        (lambda: pairwise_accuracy([1, 1], [1, 2]), "there is no pair"),
+        (lambda: pairwise_accuracy([1, 2], [1, 2], [1, 2]), "there is no pair"),
+        (lambda: pairwise_accuracy([1, 2], [1, 2], None, [0, 1]), "there is no pair"),
         (
             lambda: pairwise_accuracy([1, 2], [1, 2], None, [1, -1]),
             "sample_weight must not be negative: row 1 has -1",

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Atomic writes of files."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 try:
     import fcntl
-except ImportError:  # Windows, where nothing is swept
+except ImportError:  # Windows: no locks, so no cleanup of temporary files
     fcntl = None  # type: ignore[assignment]
 
 _TEMPORARY = re.compile(r"\.widemargin-[0-9a-f]{16}\.tmp")
@@ -18,43 +18,44 @@ _TEMPORARY = re.compile(r"\.widemargin-[0-9a-f]{16}\.tmp")
 
 @contextlib.contextmanager
 def atomic_write(path: str | os.PathLike) -> Iterator[BinaryIO]:
-    """Open `path` for writing bytes, so that it changes all at once or not at all.
+    """Open `path` for writing bytes, and replace it atomically at the end.
 
-    The bytes go to a temporary file beside `path`, reach the disk, and only then take its name.
-    If anything fails before that, the temporary file is removed and `path` is as it was. A file
-    that is replaced hands on its permissions, and where the system allows it its owner.
+    The bytes are written to a temporary file in the same folder, which is synced to disk and
+    then renamed to `path`. After an error, the temporary file is removed and `path` is
+    unchanged. The new file gets the permissions of the file it replaces, and its owner if the
+    system allows it.
 
-    A process that is killed leaves its temporary file. The next one that writes into the same
-    folder removes it: a writer holds its file locked, and a lock ends with its process.
+    A killed process leaves its temporary file behind. The next writer to the same folder removes
+    it: writers lock their files, and a lock ends with its process.
     """
-    # Through a link to its target: the link itself should survive.
+    # Resolve symbolic links, so that they are kept and their target is replaced.
     target = os.path.realpath(os.fspath(path))
     replaced = os.stat(target) if os.path.exists(target) else None
     if replaced is not None and not stat.S_ISREG(replaced.st_mode):
-        # A pipe or a device holds nothing to keep whole, and must not be replaced by a file.
-        # (A directory fails right here, with the system's own message.)
+        # Write to pipes and devices directly; they must not be replaced by a file.
+        # (For a directory, open raises the right error.)
         with open(target, "wb") as device:
             yield device
         return
 
     folder = os.path.dirname(target)
-    _sweep(folder)
+    _remove_stale_files(folder)
     try:
         temporary, file = _locked_file(folder, 0o666 if replaced is None else 0o600)
     except OSError as error:
-        error.filename = os.fspath(path)  # the name the caller knows
+        error.filename = os.fspath(path)  # the name that the caller passed
         raise
     try:
         with file:
             yield file
             file.flush()
             if replaced is not None:
-                _hand_on(replaced, temporary)
+                _copy_attributes(replaced, temporary)
             os.fsync(file.fileno())
             if fcntl is not None:
-                os.replace(temporary, target)  # while it is locked, so that nobody sweeps it
+                os.replace(temporary, target)  # still locked, so no other process removes it
         if fcntl is None:
-            os.replace(temporary, target)  # of a file that is open, Windows would not do it
+            os.replace(temporary, target)  # Windows cannot rename an open file
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
@@ -64,33 +65,33 @@ def atomic_write(path: str | os.PathLike) -> Iterator[BinaryIO]:
 
 
 def _locked_file(folder: str, mode: int) -> tuple[str, BinaryIO]:
-    """Make a file that nobody will sweep; return its path, and it, open for writing."""
+    """Create and lock a temporary file; return its path and the open file."""
     while True:
         path = os.path.join(folder, f".widemargin-{secrets.token_hex(8)}.tmp")
         file = open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode))  # noqa: SIM115
         if fcntl is not None:
-            with contextlib.suppress(OSError):  # a file system without locks: no sweep gets one
+            with contextlib.suppress(OSError):  # without locks, nobody can remove it either
                 fcntl.flock(file, fcntl.LOCK_EX)
         if os.path.exists(path):
             return path, file
-        file.close()  # swept, between being made and being locked
+        file.close()  # another process removed it before it was locked
 
 
-def _hand_on(replaced: os.stat_result, temporary: str) -> None:
-    """Give the file that will replace another one its owner and permissions."""
+def _copy_attributes(replaced: os.stat_result, temporary: str) -> None:
+    """Give the temporary file the owner and permissions of the file it replaces."""
     if fcntl is not None:
-        with contextlib.suppress(OSError):  # only root may give files away
+        with contextlib.suppress(OSError):  # only root may change owners
             os.chown(temporary, replaced.st_uid, replaced.st_gid)
     os.chmod(temporary, stat.S_IMODE(replaced.st_mode))
 
 
-def _sweep(folder: str) -> None:
-    """Remove temporary files of this user's that no process holds."""
+def _remove_stale_files(folder: str) -> None:
+    """Remove temporary files of this user that no process has locked."""
     if fcntl is None:
         return
     with contextlib.suppress(OSError):
         for name in filter(_TEMPORARY.fullmatch, os.listdir(folder)):
-            with contextlib.suppress(OSError):  # locked by its writer, or gone meanwhile
+            with contextlib.suppress(OSError):  # locked by its writer, or already removed
                 _remove_unless_locked(os.path.join(folder, name))
 
 

@@ -1,6 +1,6 @@
-"""What plots and reports draw: a fit's gap and objective as they went, its phases, its costs.
+"""Data of plots and reports: convergence history, time per phase, scores by C.
 
-Everything is read off a fitted estimator's attributes, so that any of them will do.
+All of it comes from public attributes of fitted estimators.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,24 +10,24 @@ import numpy as np
 
 from widemargin.words import count, percent_at_most
 
-# These count passes over the rows; others count iterations.
+# Solvers whose iterations are passes over the rows.
 PASSING_SOLVERS = ("dcd", "acf", "stream", "bm", "sbm")
 
 
 @dataclass(frozen=True)
 class HistoryCurve:
-    """The gap checks of one problem, or of all of a model's problems together.
+    """The duality gap checks of one problem, or summed over the problems of a model.
 
     Attributes
     ----------
     name : str
-        The class that was told from the rest; "" where there was one problem, or for all.
+        Positive class of a one-versus-rest problem; "" for a single problem or the sum.
     time : ndarray of shape (m,)
         Seconds since the fit began.
     iteration : ndarray of shape (m,)
         Passes over the rows, or iterations.
     primal, dual : ndarray of shape (m,)
-        The best so far.
+        Best values so far.
     """
 
     name: str
@@ -38,18 +38,18 @@ class HistoryCurve:
 
     @property
     def relative_gap(self) -> np.ndarray:
-        """The gap as a fraction of the primal value, (m,); never below zero."""
+        """The duality gap divided by the primal value, (m,); at least zero."""
         gap = np.maximum(self.primal - self.dual, 0.0)
         return np.divide(gap, self.primal, out=np.zeros_like(gap), where=self.primal != 0.0)
 
 
 def history_curves(model) -> list[HistoryCurve]:
-    """Return one curve per problem: per class, where each was told from the rest.
+    """Return one curve per problem.
 
     Parameters
     ----------
     model : fitted estimator
-        One without a history, as loaded ones are, has no curves.
+        A model loaded from a file has no history and no curves.
     """
     by_problem: dict[int, list] = {}
     for record in model.history_:
@@ -68,20 +68,20 @@ def history_curves(model) -> list[HistoryCurve]:
 
 
 def part_names(model) -> list[str]:
-    """Return the classes that had a problem of their own; none where there was one problem."""
+    """Return the classes of one-versus-rest problems; empty for a single problem."""
     return [str(label) for label in model.classes_] if model.certificate_.parts else []
 
 
 def total_curve(curves: list[HistoryCurve], by: str) -> HistoryCurve:
-    """Return the sum over problems, from the first moment at which all of them are known.
+    """Return the sum over problems, from the first point at which all have been checked.
 
     Parameters
     ----------
     curves : list of HistoryCurve
         At least one.
     by : {"time", "iteration"}
-        What a moment is. Problems that were solved one after another are side by side in
-        iterations, not in time.
+        What to align the problems by. Problems solved one after another overlap in iterations,
+        but not in time.
     """
     moments = np.unique(np.concatenate([getattr(curve, by) for curve in curves]))
     moments = moments[moments >= max(getattr(curve, by)[0] for curve in curves)]
@@ -97,23 +97,23 @@ def total_curve(curves: list[HistoryCurve], by: str) -> HistoryCurve:
 
 
 def phase_seconds(model) -> dict[str, float]:
-    """Return the seconds that each phase of training took, summed over problems, longest first."""
-    ends = {record.problem: record.phases for record in model.history_}
+    """Return the seconds spent in each phase, summed over problems, in decreasing order."""
+    last_phases = {record.problem: record.phases for record in model.history_}
     seconds: dict[str, float] = {}
-    for phases in ends.values():
+    for phases in last_phases.values():
         for name, took in phases.items():
             seconds[name] = seconds.get(name, 0.0) + took
     return dict(sorted(seconds.items(), key=lambda item: -item[1]))
 
 
 def iteration_unit(model) -> str:
-    """Return what the solver counts: "pass" or "iteration"."""
+    """Return the unit of `n_iter_`: "pass" or "iteration"."""
     return "pass" if model.solver_ in PASSING_SOLVERS else "iteration"
 
 
 @dataclass(frozen=True)
 class CostCurve:
-    """Scores by C: what a search has tried, from the smallest C to the largest.
+    """Scores of a search by C, in increasing order of C.
 
     Attributes
     ----------
@@ -142,7 +142,7 @@ class CostCurve:
 
 
 def cost_curve(search) -> CostCurve:
-    """Return the scores of a fitted `LinearSVCCV`, without values of C that it did not reach."""
+    """Return the scores of a fitted `LinearSVCCV`, without values of C it did not try."""
     tried = np.flatnonzero(~np.isnan(search.scores_.mean(axis=0)))
     tried = tried[np.argsort(search.Cs_[tried], kind="stable")]
     return CostCurve(
@@ -151,19 +151,19 @@ def cost_curve(search) -> CostCurve:
 
 
 def score_name(search) -> str:
-    """Return what the scores of a search are called, in words."""
+    """Return the name of the score of a search."""
     scoring = search.scoring or "accuracy"
     return scoring.replace("_", " ") if isinstance(scoring, str) else "score"
 
 
-def doubts(search, spelled: Callable[[str], str] = str) -> Iterator[str]:
-    """Yield what a reader of a search's result should know before trusting it.
+def caveats(search, spelled: Callable[[str], str] = str) -> Iterator[str]:
+    """Yield warnings about the result of a search.
 
     Parameters
     ----------
     search : fitted LinearSVCCV
     spelled : callable(name) -> str
-        How a parameter is called where this is read.
+        Format the name of a parameter.
     """
     tried = ~np.isnan(search.scores_[0])
     if search.status_ == "interrupted":
@@ -181,4 +181,4 @@ def doubts(search, spelled: Callable[[str], str] = str) -> Iterator[str]:
     costs = np.sort(search.Cs_[tried])
     if costs[0] < costs[-1] and search.C_ in (costs[0], costs[-1]):
         side = "smallest" if costs[0] == search.C_ else "largest"
-        yield f"the best C is the {side} one tried: a better one may lie beyond"
+        yield f"the best C is the {side} one tried: a better one may be outside of this range"

@@ -1,11 +1,11 @@
-"""Labels as they were meant, and their places among others."""
+"""Conversion of labels: whole numbers, and indices into lists of classes."""
 
 import numpy as np
 from sklearn.utils.validation import column_or_1d
 
 
 def whole_labels(labels: np.ndarray) -> np.ndarray:
-    """Return labels that are whole numbers as integers, so that 1 is not printed as 1.0."""
+    """Return floating-point labels as integers if all are whole, so that 1.0 prints as 1."""
     if (
         labels.dtype.kind == "f"
         and np.array_equal(labels, np.trunc(labels))
@@ -16,9 +16,9 @@ def whole_labels(labels: np.ndarray) -> np.ndarray:
 
 
 def places_of(y, classes) -> np.ndarray:
-    """Return the place of each row's label in `classes`, (n,), which may be in any order.
+    """Return the index of each row's label in `classes`, (n,); these may be in any order.
 
-    Raises ValueError, naming the row, where a label is not among them.
+    Raises ValueError, naming the row, if a label is not in `classes`.
     """
     place = {label: j for j, label in enumerate(classes.tolist())}
     labels = column_or_1d(y).tolist()

@@ -1,7 +1,7 @@
-"""How well scores order the rows of each query: what scikit-learn has only for one query.
+"""Ranking metrics over queries; scikit-learn has them for a single query.
 
-Every function takes targets and scores, (n,) each, and the query of each row, `qid`: whole
-numbers, strings or any other hashable values, in any order. Without it all rows are one query.
+Every function takes targets and scores, (n,) each, and `qid`, the query of each row: whole
+numbers, strings or other hashable values, in any order. Without `qid` all rows are one query.
 """
 
 from numbers import Integral
@@ -11,11 +11,11 @@ import numpy as np
 
 from widemargin.kernels.pair_counts import pair_weights
 
-_LARGEST_EXPONENT = 1000  # of a gain 2^y; sums of such gains are still finite
+_MAX_GRADE = 1000  # largest y of a gain 2^y; sums of such gains are finite
 
 
 def pairwise_accuracy(y_true, y_score, qid=None, sample_weight=None, normalization="pairs"):
-    """Return the fraction of pairs that the scores order as the targets do.
+    """Return the fraction of pairs that the scores rank correctly.
 
     A pair is two rows i, j of one query with y_i > y_j. It counts 1 if s_i > s_j, and 1/2 if
     s_i = s_j. With two distinct targets and one query this is the area under the ROC curve.
@@ -23,16 +23,16 @@ def pairwise_accuracy(y_true, y_score, qid=None, sample_weight=None, normalizati
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Targets: any real numbers, equal ones allowed.
+        Targets: real numbers, ties allowed.
     y_score : array-like of shape (n,)
     qid : array-like of shape (n,), optional
         Query of each row. Default: all rows are one query.
     sample_weight : array-like of shape (n,), optional
-        A pair weighs w_i w_j. Default: 1 for each row.
+        A pair has the weight w_i w_j. Default: 1 for each row.
     normalization : {"pairs", "queries"}, default="pairs"
-        "pairs": the pairs of all queries together. "queries": the mean, over the queries that
-        have pairs, of each one's own fraction; a query weighs as much as its rows of positive
-        weight do on average.
+        "pairs": fraction over the pairs of all queries. "queries": mean over the queries that
+        have pairs of the fraction of each; the weight of a query is the mean weight of its rows
+        of positive weight.
 
     Returns
     -------
@@ -56,8 +56,7 @@ def pairwise_accuracy(y_true, y_score, qid=None, sample_weight=None, normalizati
     kept = pairs > 0.0
     if not np.any(kept):
         raise ValueError(
-            "there is no pair to order: no query has two rows of positive weight whose y_true "
-            "differ"
+            "there is no pair: no query has two rows of positive weight with different y_true"
         )
     if normalization == "pairs":
         fraction = ordered.sum() / pairs.sum()
@@ -65,26 +64,26 @@ def pairwise_accuracy(y_true, y_score, qid=None, sample_weight=None, normalizati
         rows = np.bincount(query[weights > 0.0], minlength=query_ends.size)
         query_weights = np.bincount(query, weights)[kept] / rows[kept]
         fraction = np.average(ordered[kept] / pairs[kept], weights=query_weights)
-    return min(float(fraction), 1.0)  # rounding may have lifted it by a hair
+    return min(float(fraction), 1.0)  # rounding may exceed 1
 
 
 def ndcg(y_true, y_score, qid=None, k=10, gain="exponential"):
     """Return the mean over queries of the normalised discounted cumulative gain at k.
 
-    The row at position p = 1, 2, ... of its query, highest score first, adds its gain over
-    log2(p + 1), for p <= k; the sum is divided by that of the best order. Rows of equal score
-    share their discounts, as in scikit-learn's `ndcg_score`. Queries without a positive grade
-    are left out.
+    The rows of a query are sorted by decreasing score. DCG@k is the sum over the positions
+    p = 1 .. k of gain / log2(p + 1), and NDCG@k is DCG@k divided by its value for the best
+    order. Rows with equal scores get the mean of their discounts, as in scikit-learn's
+    `ndcg_score`. Queries without a positive grade are left out.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Grades, none negative.
+        Grades, at least zero.
     y_score : array-like of shape (n,)
     qid : array-like of shape (n,), optional
         Query of each row. Default: all rows are one query.
     k : int or None, default=10
-        Number of positions that count; None: all.
+        Number of positions; None for all.
     gain : {"exponential", "linear"}, default="exponential"
         2^y - 1, as in LETOR, or y, as in scikit-learn.
 
@@ -104,8 +103,8 @@ def ndcg(y_true, y_score, qid=None, k=10, gain="exponential"):
     y, scores, query = _checked(y_true, y_score, qid)
     _refuse("y_true must not be negative", y, y < 0.0)
     if gain == "exponential":
-        limit = f"y_true must not exceed {_LARGEST_EXPONENT} where the gain is exponential"
-        _refuse(limit, y, y > _LARGEST_EXPONENT)
+        limit = f"y_true must not exceed {_MAX_GRADE} where the gain is exponential"
+        _refuse(limit, y, y > _MAX_GRADE)
         gains = np.exp2(y) - 1.0
     else:
         gains = y
@@ -122,16 +121,16 @@ def ndcg(y_true, y_score, qid=None, k=10, gain="exponential"):
     best = np.add.reduceat(gains[best_order] * discount, lists.query_starts)
     kept = best > 0.0
     if not np.any(kept):
-        raise ValueError("y_true is zero in every row: no query has an NDCG")
+        raise ValueError("y_true is zero in every row: NDCG is undefined")
     return float(np.mean(reached[kept] / best[kept]))
 
 
 def mean_average_precision(y_true, y_score, qid=None):
     """Return the mean over queries of the average precision; rows with y > 0 are relevant.
 
-    The average precision is the mean, over a query's relevant rows, of the share of relevant
-    rows among those that score at least as high, as in scikit-learn's
-    `average_precision_score`. Queries without a relevant row are left out.
+    The average precision of a query is the mean, over its relevant rows, of the precision among
+    the rows that score at least as high, as in scikit-learn's `average_precision_score`. Queries
+    without a relevant row are left out.
 
     Parameters
     ----------
@@ -153,7 +152,7 @@ def mean_average_precision(y_true, y_score, qid=None):
     lists = _sorted_lists(scores, query)
     relevant = (y > 0.0)[lists.order].astype(np.float64)
     if not np.any(relevant):
-        raise ValueError("no row is relevant: y_true is positive in none")
+        raise ValueError("no row is relevant: y_true is never positive")
     last_of_tie = np.append(lists.tie_starts[1:], y.size) - 1
     relevant_in_tie = np.add.reduceat(relevant, lists.tie_starts)
     totals = np.add.reduceat(relevant, lists.query_starts)
@@ -168,14 +167,14 @@ def mean_average_precision(y_true, y_score, qid=None):
 
 
 class _Lists(NamedTuple):
-    """Rows query by query, the highest score first.
+    """Rows sorted by query, then by decreasing score.
 
     Attributes
     ----------
     order : (n,) int64 array
-        Row at each place.
+        Row at each position of the sorted order.
     query_starts, tie_starts : int64 arrays
-        Places where a query begins, and where rows of one query and one score begin.
+        Positions where a query starts, and where a run of equal scores in a query starts.
     """
 
     order: np.ndarray
@@ -183,7 +182,7 @@ class _Lists(NamedTuple):
     tie_starts: np.ndarray
 
     def positions(self):
-        """Return the position of each place inside its query, from 0, (n,)."""
+        """Return the position within the query, from 0, at each position of the order, (n,)."""
         n = self.order.size
         sizes = np.diff(self.query_starts, append=n)
         return np.arange(n) - np.repeat(self.query_starts, sizes)
@@ -207,14 +206,14 @@ def _ranks_in_query(y, query):
 
 
 def _changes(values):
-    """Return whether each value differs from the one before it, (n,); the first one does."""
+    """Return whether each value differs from the one before it, (n,); True for the first."""
     return np.append(True, values[1:] != values[:-1])
 
 
 def _checked(y_true, y_score, qid):
-    """Return targets and scores as float64 and the number of each row's query, (n,) each.
+    """Return targets and scores as float64 and the query numbers of the rows, (n,) each.
 
-    Queries are numbered from 0, without gaps.
+    Queries are numbered 0, 1, 2, ...
     """
     y, scores = _checked_vector("y_true", y_true), _checked_vector("y_score", y_score)
     _check_length("y_score", scores, y.size)
@@ -241,7 +240,7 @@ def _numbered(qid):
 
 
 def _checked_weights(sample_weight, n_rows):
-    """Return weights as float64 (n,), scaled by a power of two so that products are finite."""
+    """Return weights as float64 (n,), scaled by a power of two to avoid overflow."""
     if sample_weight is None:
         return np.ones(n_rows)
     weights = _checked_vector("sample_weight", sample_weight)

@@ -1,6 +1,6 @@
-"""Plots of fitted models, drawn into matplotlib's axes.
+"""Plots of fitted models with matplotlib.
 
-Each function draws into `ax`, or into new axes where there is none, and returns the axes. Needs
+Each function draws into `ax`, or into new axes if `ax` is None, and returns the axes. They need
 matplotlib: ``pip install 'widemargin[plot]'``.
 """
 
@@ -21,25 +21,25 @@ from widemargin.estimators.validation import check_choice
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Above this many curves a legend says less than it hides.
-_MOST_NAMED = 12
+# With more curves, the legend would hide them.
+_MAX_LEGEND_ENTRIES = 12
 
 
 def history(model, *, y="gap", x="time", total=False, ax=None) -> "Axes":
-    """Draw how the gap closed, or how objective and lower bound met.
+    """Plot the convergence of training: duality gap, or objective and lower bound.
 
     Parameters
     ----------
     model : fitted LinearSVC, LinearSVCCV, LinearRanker or OrdinalSVC
-        One that was loaded from a file has no history.
+        A model loaded from a file has no history.
     y : {"gap", "objective"}, default="gap"
-        The relative duality gap, with a line at `tol`; or the objective and, dashed, the proved
-        lower bound.
+        The relative duality gap, with a line at `tol`; or the objective and, dashed, its lower
+        bound.
     x : {"time", "iteration"}, default="time"
-        Seconds since the fit began; or passes over the rows, or iterations.
+        Seconds since the start of the fit; or passes over the rows or iterations.
     total : bool, default=False
-        Whether to add up the classes that were told from the rest one by one, from the first
-        moment at which all of them are known, rather than to draw a curve for each.
+        Whether to draw one curve with the sum over one-versus-rest problems, from the first
+        point at which all have been checked, rather than one curve per class.
     ax : matplotlib Axes or None, default=None
 
     Returns
@@ -50,11 +50,11 @@ def history(model, *, y="gap", x="time", total=False, ax=None) -> "Axes":
     check_choice("x", x, ("time", "iteration"))
     curves = history_curves(model)
     if not curves:
-        raise ValueError("the model has no history: it is not saved with a model")
+        raise ValueError("the model has no history: model files do not store it")
     if total:
         curves = [total_curve(curves, x)]
     ax = _axes(ax)
-    named = 1 < len(curves) <= _MOST_NAMED
+    named = 1 < len(curves) <= _MAX_LEGEND_ENTRIES
     for number, curve in enumerate(curves):
         color = f"C{number % 10}"
         moments = getattr(curve, x)
@@ -65,7 +65,7 @@ def history(model, *, y="gap", x="time", total=False, ax=None) -> "Axes":
             first = number == 0
             label = curve.name if named else ("objective" if first else None)
             ax.plot(moments, curve.primal, ".-", color=color, label=label)
-            label = "proved lower bound" if first else None
+            label = "lower bound" if first else None
             ax.plot(moments, curve.dual, ".--", color=color, label=label)
     if y == "gap":
         ax.axhline(model.tol, color="0.5", ls=":", label=f"tol = {model.tol:g}")
@@ -78,12 +78,12 @@ def history(model, *, y="gap", x="time", total=False, ax=None) -> "Axes":
 
 
 def phases(model, *, ax=None) -> "Axes":
-    """Draw how long each phase of training took, summed over classes.
+    """Plot the time spent in each phase of training, summed over classes.
 
     Parameters
     ----------
     model : fitted estimator
-        One that was loaded from a file has no history.
+        A model loaded from a file has no history.
     ax : matplotlib Axes or None, default=None
 
     Returns
@@ -92,7 +92,7 @@ def phases(model, *, ax=None) -> "Axes":
     """
     seconds = phase_seconds(model)
     if not seconds:
-        raise ValueError("the model has no history: it is not saved with a model")
+        raise ValueError("the model has no history: model files do not store it")
     ax = _axes(ax)
     ax.barh(list(seconds), list(seconds.values()))
     ax.invert_yaxis()  # the longest on top
@@ -101,7 +101,7 @@ def phases(model, *, ax=None) -> "Axes":
 
 
 def scores(search, *, ax=None) -> "Axes":
-    """Draw the mean score of each C, with a band of one standard deviation over the folds.
+    """Plot the mean score against C, with a band of one standard deviation over the folds.
 
     Parameters
     ----------
@@ -127,16 +127,16 @@ def scores(search, *, ax=None) -> "Axes":
 
 
 def path(path, *, n_weights=10, label=None, feature_names=None, ax=None) -> "Axes":
-    """Draw the largest weights against C.
+    """Plot the largest weights against C.
 
     Parameters
     ----------
     path : SVMPath
-        As `widemargin.svm_path` returns it.
+        Result of `widemargin.svm_path`.
     n_weights : int, default=10
-        How many features: those whose weights get largest.
+        Number of features, those with the largest absolute weights.
     label : class label or None, default=None
-        Whose weights, where there are more than two classes; None is the first.
+        Class whose weights to plot, for more than two classes; None is the first class.
     feature_names : sequence of str of length n_features or None, default=None
         None numbers the columns from 0.
     ax : matplotlib Axes or None, default=None

@@ -1,30 +1,29 @@
-"""What `verbose=1` shows: a live line on a terminal, now and then a plain line in a log."""
+"""Progress of `verbose=1`: a live display on a terminal, occasional lines in a log file."""
 
 import sys
 import threading
 import time
 
-# A log file gets a line when this many seconds have passed, and one at the end.
+# Seconds between lines in a log file; one more line is printed at the end.
 _SECONDS_BETWEEN_LOG_LINES = 10.0
 
 
 def _console():
     from rich.console import Console
 
-    # Asked of the stream itself: FORCE_COLOR and the like would have rich take a log file
-    # for a terminal.
+    # Ask the stream itself: with FORCE_COLOR set, rich would treat a log file as a terminal.
     on_terminal = sys.stderr is not None and sys.stderr.isatty()
     return Console(stderr=True, highlight=False, force_terminal=on_terminal)
 
 
 class ProgressBar:
-    """Shows on stderr how much of something has been done.
+    """Progress bar on stderr.
 
     Parameters
     ----------
     total : int
     what : str
-        What is counted, in the plural.
+        Name of what is counted, plural.
     """
 
     def __init__(self, total: int, what: str):
@@ -57,7 +56,7 @@ class ProgressBar:
         )
 
     def advance(self, count: int, news: str) -> None:
-        """Say that `count` more are done, and what the last of them has brought."""
+        """Add `count` finished items; `news` describes the last one."""
         self.done += count
         self.bar.update(self.task, advance=count, description=news)
         now = time.perf_counter()
@@ -71,20 +70,20 @@ class ProgressBar:
 
 
 class ProgressLine:
-    """Shows the gap on stderr as it closes.
+    """Line on stderr with the current duality gap.
 
     Parameters
     ----------
     n_problems : int
-        How many problems the fit consists of.
+        Number of problems of the fit.
     tol : float
-        The relative gap at which each is solved.
+        Relative duality gap at which a problem is solved.
     """
 
     def __init__(self, n_problems: int, tol: float):
         self.console = _console()
         self.n_problems, self.tol = n_problems, tol
-        self.lock = threading.Lock()  # classes may be trained in several threads
+        self.lock = threading.Lock()  # several threads may train classes
         self.solved = 0
         self.last_line = time.perf_counter()
         self.live = self.console.status("widemargin") if self.console.is_terminal else None
@@ -118,7 +117,7 @@ class ProgressLine:
                 self.console.print(text, soft_wrap=True)
 
     def finish(self, summary: str):
-        """Leave one line that says how it ended."""
+        """Print the last line."""
         if self.live is not None:
             self.live.stop()
         self.console.print(f"widemargin  {summary}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""JSON of our own files, read as if a stranger had written it."""
+"""Strict JSON parser for files of untrusted origin."""
 
 import json
 import math
@@ -6,14 +6,14 @@ from typing import Any, NoReturn
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return what JSON says, if it says everything once, in finite numbers and in Unicode.
+    """Parse JSON; refuse duplicate keys, NaN, infinity and invalid Unicode.
 
-    Raises ValueError, which says what is wrong.
+    Raises ValueError with the reason.
     """
     try:
         value = json.loads(
             text,
-            object_pairs_hook=_without_repetition,
+            object_pairs_hook=_unique_keys,
             parse_constant=_refuse_constant,
             parse_float=_finite,
         )
@@ -21,16 +21,16 @@ def parse_json(text: str | bytes) -> Any:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except UnicodeError:
-        raise ValueError("it is not all Unicode") from None
+        raise ValueError("it is not valid Unicode") from None
     return value
 
 
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
         names = [name for name, _ in pairs]
         repeated = next(name for name in values if names.count(name) > 1)
-        raise ValueError(f"it says {repeated!r} twice")
+        raise ValueError(f"it has the key {repeated!r} twice")
     return values
 
 
@@ -41,5 +41,5 @@ def _refuse_constant(name: str) -> NoReturn:
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{text} is more than a number can be")
+        raise ValueError(f"{text} overflows float64")
     return number

@@ -1,12 +1,12 @@
-"""Threads over row ranges.
+"""Threads over ranges of rows, and the number of BLAS threads.
 
-Kernels are single-threaded and release the interpreter's lock; whoever owns threads lends
-them to the code below with ``with threads.lent(n):``, and every sum or product over rows that
-runs inside splits its rows among them. The split depends on n alone, so the same n gives the
-same bits.
+Kernels are single-threaded and release the GIL. Inside ``with threads.lent(n):``, every sum or
+product over rows splits its rows among n threads. The split depends on n only, so the same n gives
+the same bits.
 
-BLAS would use all processors, whatever `n_jobs` says, and several of its threads for each of ours
-would be in each other's way. So whatever users call is decorated: ``@threads.one_for_blas()``.
+BLAS uses all cores by default, whatever `n_jobs` is, and its threads would compete with ours.
+Public functions are therefore decorated with ``@threads.one_for_blas()``, which limits BLAS to
+one thread.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ from threading import Lock
 import scipy.linalg  # noqa: F401  loads its own BLAS, beside NumPy's
 from threadpoolctl import LibController, ThreadpoolController
 
-# Below this much work (numbers touched) in all, handing it to a thread costs more than it saves.
+# A thread needs at least this much work (numbers read) to be worth its overhead.
 _WORTH_A_THREAD = 1 << 17
 
 _lent: ContextVar[tuple[int, ThreadPoolExecutor | None]] = ContextVar("lent", default=(1, None))
@@ -28,7 +28,7 @@ _lent: ContextVar[tuple[int, ThreadPoolExecutor | None]] = ContextVar("lent", de
 
 @contextmanager
 def lent(n_threads: int) -> Iterator[None]:
-    """Let work over rows inside use `n_threads` threads."""
+    """Use `n_threads` threads for work over rows inside this context."""
     with pool(n_threads) if n_threads > 1 else nullcontext() as lent_pool:
         token = _lent.set((max(1, n_threads), lent_pool))
         try:
@@ -38,19 +38,19 @@ def lent(n_threads: int) -> Iterator[None]:
 
 
 def pool(n_threads: int) -> ThreadPoolExecutor:
-    """Return a pool of threads for what is inside of `one_for_blas`."""
-    # Some kinds of BLAS count threads for each thread that calls them.
+    """Return a thread pool whose threads use one BLAS thread each."""
+    # Some BLAS libraries have a separate limit for each calling thread.
     return ThreadPoolExecutor(n_threads, initializer=lambda: _limit(_libraries()))
 
 
 @cache
 def _libraries() -> list[LibController]:
-    """Return NumPy's and SciPy's BLAS, which takes milliseconds to find."""
+    """Return the BLAS libraries of NumPy and SciPy, cached: finding them takes milliseconds."""
     return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
 def _limit(libraries) -> list[tuple[LibController, int]]:
-    """Leave one thread to each; return those which had more, and how many."""
+    """Limit each library to one thread; return (library, previous limit) of those changed."""
     counts = [(library, library.get_num_threads()) for library in libraries]
     limited = [(library, count) for library, count in counts if count > 1]
     for library, _ in limited:
@@ -64,53 +64,53 @@ def _restore(limited) -> None:
 
 
 def _is_shared(library: LibController) -> bool:
-    """Whether all threads of the process share a BLAS's threads, and its limit."""
+    """Return whether the limit of a library applies to the whole process."""
     return library.internal_api == "openblas" and library.threading_layer != "openmp"
 
 
 class _OneForBlas:
-    """One thread for BLAS as long as somebody asks for it.
+    """Limits BLAS to one thread while at least one caller is inside.
 
-    The smallest fits take a millisecond. This takes a few microseconds.
+    Entering takes a few microseconds; the smallest fits take a millisecond.
     """
 
     def __init__(self):
-        self.lock, self.asking = Lock(), 0
+        self.lock, self.n_callers = Lock(), 0
         self.limited: list[tuple[LibController, int]] = []
 
     @contextmanager
     def __call__(self):
         shared = [library for library in _libraries() if _is_shared(library)]
         with self.lock:
-            if self.asking == 0:
+            if self.n_callers == 0:
                 self.limited = _limit(shared)
-                _let_go(shared)
-            self.asking += 1
+                _release(shared)
+            self.n_callers += 1
         own = _limit(library for library in _libraries() if not _is_shared(library))
         try:
             yield
         finally:
             _restore(own)
             with self.lock:
-                self.asking -= 1
-                if self.asking == 0:
+                self.n_callers -= 1
+                if self.n_callers == 0:
                     _restore(self.limited)
-                    _let_go(shared)
+                    _release(shared)
 
 
-def _let_go(shared) -> None:
-    """Let other threads set the limit: else it is for the one which did so first, and the last
-    to end may be another one."""
+def _release(shared) -> None:
+    """Let any thread set the limit. threadpoolctl allows it only to the thread that set it first,
+    but the last caller to leave may be in another thread."""
     for library in shared:
         library.clear_controlling_thread()
 
 
-#: a context manager, and a decorator, inside of which BLAS has one thread
+#: context manager and decorator that limits BLAS to one thread
 one_for_blas = _OneForBlas()
 
 
 def shares(n_rows: int, work: int) -> list[tuple[int, int]]:
-    """Return the (begin, end) that each thread should take; one share if work is little."""
+    """Return the range of rows (begin, end) of each thread; one range if there is little work."""
     count = min(_lent.get()[0], max(1, work // _WORTH_A_THREAD), max(1, n_rows))
     if count == 1:
         return [(0, n_rows)]
@@ -119,7 +119,7 @@ def shares(n_rows: int, work: int) -> list[tuple[int, int]]:
 
 
 def run(task: Callable, arguments: list) -> list:
-    """Return [task(*a) for a in arguments], side by side where threads were lent."""
+    """Return [task(*a) for a in arguments], computed by the threads of `lent`."""
     lent_pool = _lent.get()[1]
     if lent_pool is None or len(arguments) < 2:
         return [task(*a) for a in arguments]
@@ -128,6 +128,6 @@ def run(task: Callable, arguments: list) -> list:
 
 
 def sums(task: Callable, arguments: list) -> tuple:
-    """Return the sums of the numbers that `task` returns, over all arguments, as `run` does."""
+    """Return the sums of the numbers that `task` returns, over all arguments; see `run`."""
     parts = run(task, arguments)
     return parts[0] if len(parts) == 1 else tuple(map(sum, zip(*parts)))

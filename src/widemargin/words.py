@@ -1,4 +1,4 @@
-"""Numbers as people read them: counts, shares, sizes."""
+"""Formatting of numbers for text: counts, percentages, durations, sizes."""
 
 import math
 from fractions import Fraction
@@ -12,14 +12,14 @@ def percent(fraction: float) -> str:
 
 
 def percent_at_most(bound: float | Fraction) -> str:
-    """Format a bound as `percent` does, rounded up, so that what is said is true."""
+    """Format an upper bound as `percent` does, rounded up, so that it stays a bound."""
     if not 0 < bound < math.inf:
         return percent(float(bound))
     return _in_percent(_rounded_up(100 * Fraction(bound)))
 
 
 def at_most(bound: float) -> str:
-    """Format a bound with two significant digits, rounded up: 0.00121 as "0.0013"."""
+    """Format an upper bound with two significant digits, rounded up: 0.00121 as "0.0013"."""
     if not 0 < bound < math.inf:
         return f"{bound:.2g}"
     value = _rounded_up(Fraction(bound))
@@ -35,7 +35,7 @@ def times_at_most(larger: float, smaller: float) -> str:
 
 
 def _rounded_up(value: Fraction) -> float:
-    """Return a positive number rounded up to two digits, or to a whole number."""
+    """Return a positive number rounded up to two significant digits or to a whole number."""
     exponent = math.floor(math.log10(value.numerator) - math.log10(value.denominator))
     exponent += (value >= Fraction(10) ** (exponent + 1)) - (value < Fraction(10) ** exponent)
     unit = Fraction(10) ** min(exponent - 1, 0)
@@ -53,7 +53,7 @@ def _in_percent(value: float) -> str:
 def duration(seconds: float) -> str:
     """Format a time: 4.1 ms, 0.35 s, 12 s, 3 min 20 s."""
     for unit, value in ("ms", 1000.0 * seconds), ("s", seconds):
-        if value < 99.5:  # above, two digits are not enough
+        if value < 99.5:  # larger values need more than two digits
             return f"{value:.2g} {unit}"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes:,} min {rest} s"
@@ -74,7 +74,7 @@ def shape_in_words(n_rows: int, n_features: int, n_classes: int | None = None) -
 
 
 def label_in_words(label) -> str:
-    """Format a class label, of NumPy's types or others: 1, 0.5, 'spam'."""
+    """Format a class label, which may be a NumPy scalar: 1, 0.5, 'spam'."""
     return repr(label.item() if isinstance(label, np.generic) else label)
 
 

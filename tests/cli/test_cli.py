@@ -218,7 +218,7 @@ class TestTrain:
             ("1 1:2\n-1 2:\n", "line 2"),
             ("1 1:2\nx 2:1\n", "line 2"),
             ("1 1:2\n1 2:1\n", "class"),
-            ("1 1:2\n1.25 2:1\n0 1:1\n", "row 1, counted from 0, has the label 1.25"),
+            ("1 1:2\n1.25 2:1\n0 1:1\n", "row 1 (counted from 0) has the label 1.25"),
             ("1\n-1\n", "feature"),
         ],
     )
@@ -420,7 +420,7 @@ class TestEvaluate:
         assert all(0.5 < report[key] <= 1 for key in ("roc_area", "break_even", "f1"))
         text = succeed("evaluate", model, held_out).stdout
         assert f"{report['accuracy']:.4f}" in text
-        assert "positive label 1" in text
+        assert "positive class 1" in text
 
     def test_several_classes(self, three, tmp_path):
         succeed("train", three, "--out", tmp_path / "m")
@@ -441,7 +441,7 @@ class TestEvaluate:
         result = succeed("evaluate", model, "-", "--json", stdin="7 1:1\n1 1:1\n-1 1:1\n")
         assert strict_json(result)["accuracy"] == pytest.approx(1 / 3)
         assert result.stderr.count("\n") == 1
-        assert "standard input: 1 row with labels the model never saw (7)" in result.stderr
+        assert "standard input: 1 row with labels unknown to the model (7)" in result.stderr
 
     def test_unknown_labels_may_be_fractions(self, model, three, tmp_path):
         succeed("train", three, "--out", tmp_path / "three.wm")
@@ -454,7 +454,7 @@ class TestEvaluate:
         assert report["macro_f1"] == pytest.approx(0.4)
 
     def test_no_label_is_known(self, model, data, tmp_path):
-        refuse("evaluate", model, "-", stdin="7 1:1\n", naming=["(7)", "(-1, 1)"])
+        refuse("evaluate", model, "-", stdin="7 1:1\n", naming=["(7)", "only -1, 1"])
         X, y = read_svmlight(data).X, read_svmlight(data).y
         save_model(LinearSVC().fit(X, np.where(y > 0, "a", "b")), tmp_path / "m")
         refuse("evaluate", tmp_path / "m", data, naming=[data, "labels are numbers"])
@@ -565,7 +565,7 @@ class TestLabelsAndIndices:
     def test_labels_that_name_no_class(self, tmp_path, label, words):
         path = tmp_path / "rows.svm"
         path.write_text(f"# comments are no rows\n1 1:1\n{label} 2:1\n")
-        naming = [path, "row 1, counted from 0, has the label", words]
+        naming = [path, "row 1 (counted from 0) has the label", words]
         refuse("train", path, "--out", tmp_path / "m", naming=naming)
 
     @pytest.mark.skipif(not os.path.exists("/proc/meminfo"), reason="memory is not told")
@@ -573,7 +573,7 @@ class TestLabelsAndIndices:
         path = tmp_path / "rows.svm"
         path.write_text("1 1:1\n-1 1000000:1\n")
         monkeypatch.setattr("widemargin.cli.training._COEFFICIENT_BYTES", 10**12)
-        naming = [path, "largest index makes 1,000,000 features", "GB of memory are free"]
+        naming = [path, "largest index means 1,000,000 features", "GB of memory are free"]
         refuse("train", path, "--out", tmp_path / "m", naming=naming)
 
 

@@ -56,7 +56,7 @@ class TestConvert:
 
     def test_in_words(self, text, tmp_path):
         result = succeed("convert", text, tmp_path / "rows")
-        assert "200 rows, 5 features, 1,000 entries" in result.stdout
+        assert "200 rows, 5 features, 1,000 nonzeros" in result.stdout
         assert "MB/s" in result.stdout
         assert str(tmp_path / "rows") in result.stdout
         assert result.stderr == ""
@@ -88,7 +88,7 @@ class TestConvert:
 
     def test_a_conversion_that_was_killed(self, text, folder):
         (folder / "widemargin.json").unlink()
-        refuse("convert", text, folder, naming=[folder, "not empty", "never written to their end"])
+        refuse("convert", text, folder, naming=[folder, "not empty", "unfinished conversion"])
 
     def test_ctrl_c(self, tmp_path):
         process = interruptible(

@@ -90,7 +90,7 @@ class TestTrain:
     def test_rank_without_qid_says_that_all_rows_are_one_group(self, tmp_path):
         source = write(tmp_path / "data", "rank", groups=False)
         result = succeed("train", source, "--task", "rank", "--out", tmp_path / "m")
-        assert "1 group (no qid: all rows together)" in result.stdout
+        assert "1 group (no qid: all rows are one group)" in result.stdout
         report = strict_json(
             succeed("train", source, "--task", "rank", "--out", tmp_path / "m", "--json")
         )
@@ -127,7 +127,7 @@ class TestTrain:
         assert report["roc_area"] == pytest.approx(roc_auc_score(data.y, scores))
         assert report["pairs"] == (data.y == 1).sum() * (data.y == -1).sum()
         text = succeed(*arguments).stdout
-        assert re.search(rf"ROC area +{report['roc_area']:.4f} on the training rows", text)
+        assert re.search(rf"ROC AUC +{report['roc_area']:.4f} on the training set", text)
         assert re.search(r"task +roc\n", text)
 
     def test_options_reach_the_estimator(self, sources, tmp_path):
@@ -304,8 +304,8 @@ class TestEvaluate:
         )
         assert "pairwise_accuracy" not in report
         text = succeed("evaluate", models[task], held_out["roc"]).stdout
-        assert "120, positive label 1\n" in text
-        assert re.search(r"ROC area +0\.", text)
+        assert "120, positive class 1\n" in text
+        assert re.search(r"ROC AUC +0\.", text)
 
     def test_ordinal(self, models, held_out):
         report = strict_json(succeed("evaluate", models["ordinal"], held_out["ordinal"], "--json"))
@@ -342,7 +342,7 @@ class TestEvaluate:
 
     def test_labels_that_the_ordinal_model_never_saw(self, models):
         result = succeed("evaluate", models["ordinal"], "-", "--json", stdin="9 2:9\n4 2:9\n")
-        assert "1 row with labels the model never saw (9), counted as wrong" in result.stderr
+        assert "1 row with labels unknown to the model (9), counted as errors" in result.stderr
         report = strict_json(result)
         assert report["accuracy"] == 0.5
         assert report["mean_absolute_error"] == 0.5  # 9 is one step above 4

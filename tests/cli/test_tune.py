@@ -194,7 +194,7 @@ class TestDoubts:
             "tune",
             "-",
             stdin="1.5 1:1\n1 1:2\n",
-            naming=["row 0, counted from 0, has the label 1.5"],
+            naming=["row 0 (counted from 0) has the label 1.5"],
         )
 
 

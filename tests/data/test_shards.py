@@ -226,7 +226,7 @@ def test_manifests_that_cannot_be_used(tmp_path):
         ({"files": {}}, r"'files' is \{\}, not a list"),
         ({"files": [3]}, "file 0: not an object"),
         ({"files": []}, "its numbers do not add up"),
-        ({"colour": "blue"}, "'colour' means nothing"),
+        ({"colour": "blue"}, "'colour' is unknown"),
     ],
 )
 def test_manifest_with_a_field_that_is_wrong(tmp_path, change, match):
@@ -254,7 +254,7 @@ def test_manifest_with_a_field_that_is_wrong(tmp_path, change, match):
         ({"name": 7}, "file 0: 'name' is 7, not text"),
         ({"name": ""}, "it names files outside of its folder"),
         ({"name": ".."}, "it names files outside of its folder"),
-        ({"colour": "blue"}, "file 0: 'colour' means nothing"),
+        ({"colour": "blue"}, "file 0: 'colour' is unknown"),
     ],
 )
 def test_manifest_with_a_file_that_is_wrong(tmp_path, change, match):
@@ -282,7 +282,7 @@ def test_manifest_that_lacks_or_repeats_a_field(tmp_path):
         with pytest.raises(ShardError, match=rf"widemargin\.json: .*file 0: '{name}' is missing"):
             open_rows(folder)
     path.write_text(text.replace('"n_rows": 40', '"n_rows": 41, "n_rows": 40'))
-    with pytest.raises(ShardError, match=r"widemargin\.json: .*says 'n_rows' twice"):
+    with pytest.raises(ShardError, match=r"widemargin\.json: .*has the key 'n_rows' twice"):
         open_rows(folder)
     path.write_text(text.replace('"n_rows": 40', '"n_rows": NaN'))
     with pytest.raises(ShardError, match=r"widemargin\.json: .*NaN is not a finite number"):

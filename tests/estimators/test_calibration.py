@@ -163,7 +163,7 @@ def test_what_cannot_be_calibrated_is_refused_before_training(monkeypatch):
     for model in (LinearSVC(probability=True), LinearSVC(probability=True, warm_start=True)):
         with pytest.raises(ValueError, match="class 'd' has only one row"):
             model.fit(X, one)
-        with pytest.raises(ValueError, match="class 'a' has no row of a weight above zero"):
+        with pytest.raises(ValueError, match="class 'a' has no row of positive weight"):
             model.fit(X, y, sample_weight=weights)
     with pytest.raises(ValueError, match="none of them are of class 'a'"):
         LinearSVCCV(Cs=[0.1], probability=True).fit(X, y, sample_weight=weights)

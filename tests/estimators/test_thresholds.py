@@ -105,5 +105,5 @@ def test_rows_of_weight_zero_move_no_threshold():
     scores, ranks = np.array([0.0, 1.0, 2.0]), np.array([0, 0, 1])
     thresholds = best_thresholds(scores, ranks, 2, weights=np.array([1.0, 0.0, 1.0]))
     np.testing.assert_array_equal(thresholds, [1.0])
-    with pytest.raises(ValueError, match="no row of positive weight"):
+    with pytest.raises(ValueError, match="no row has a positive weight"):
         best_thresholds(scores, ranks, 2, weights=np.zeros(3))

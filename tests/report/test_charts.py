@@ -78,8 +78,8 @@ def test_cells_are_as_full_as_their_share():
     chart = heat_map("T", np.array([[9, 1], [0, 4]]), ["a", "a long name, quite"], summary="S.")
     svg = ElementTree.fromstring(chart.svg)
     titles = [group.find("title").text for group in svg.findall("g")]
-    assert titles[0] == "a taken for a: 9 of 10"
-    assert titles[2] == "a long name, quite taken for a: 0 of 4"
+    assert titles[0] == "true a, predicted a: 9 of 10"
+    assert titles[2] == "true a long name, quite, predicted a: 0 of 4"
     filled = [group.findall("rect")[1:] for group in svg.findall("g")]
     assert [len(rects) for rects in filled] == [1, 1, 0, 1]
     assert float(filled[0][0].get("fill-opacity")) > float(filled[1][0].get("fill-opacity"))

@@ -40,8 +40,8 @@ def test_train_says_whose_rows_they_are_and_how_to_repeat_it(data, tmp_path):
     text = succeed("train", data, *arguments).stdout
     assert f"{out} and {html}" in text
     page, model = Page(html), load_model(out)
-    assert f"Measured on {data}: 80 rows" in page.text
-    assert "These are the rows the model was trained on" in page.text
+    assert f"Computed on {data} (80 rows" in page.text
+    assert "This is the training set" in page.text
     rows = read_svmlight(data)
     assert page.tiles()["accuracy"] == f"{model.score(rows.X, rows.y):.4f}"
     largest = int(np.argmax(np.abs(model.coef_[0])))
@@ -60,8 +60,8 @@ def test_evaluate_says_which_rows(data, tmp_path):
     report = strict_json(succeed("evaluate", out, data, "--report", html, "--json"))
     page = Page(html)
     assert page.tiles()["accuracy"] == f"{report['accuracy']:.4f}"
-    assert "trained on</strong>" not in page.source
-    assert "does not keep the history" in page.text
+    assert "training set</strong>" not in page.source
+    assert "do not store the training history" in page.text
     assert command_of(page)[:4] == ["widemargin", "evaluate", str(out), str(data)]
     text = succeed("evaluate", out, data, "--report", html).stdout
     assert text.splitlines()[-1].split() == ["saved", str(html)]
@@ -74,7 +74,7 @@ def test_tune_draws_the_curve(data, tmp_path):
     )
     page = Page(html)
     assert result["report"] == str(html)
-    assert f"C = {result['best_C']:g} is best by cross-validation" in page.text
+    assert f"C = {result['best_C']:g} has the best mean score" in page.text
     for mean in result["mean_scores"]:
         assert f"{mean:.4f}" in page.text
     command = command_of(page)
@@ -87,7 +87,7 @@ def test_other_tasks(data, task, tmp_path):
         data.write_text(data.read_text().replace(" qid:", " 99:1 #"))
     html = tmp_path / "page.html"
     succeed("train", data, "--task", task, "--out", tmp_path / "m", "--report", html, "--quiet")
-    named = {"rank": "NDCG@10", "ordinal": "mean absolute error", "roc": "ROC area"}[task]
+    named = {"rank": "NDCG@10", "ordinal": "mean absolute error", "roc": "ROC AUC"}[task]
     assert named in Page(html).tiles()
 
 
@@ -97,7 +97,7 @@ def test_rows_on_disk(tmp_path):
     html = tmp_path / "page.html"
     succeed("train", folder, "--out", tmp_path / "m", "--report", html, "--quiet")
     page = Page(html)
-    assert f"Measured on {folder}: 40 rows" in page.text
+    assert f"Computed on {folder} (40 rows" in page.text
     assert "Features are numbered from 0" in page.text
 
 

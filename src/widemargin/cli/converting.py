@@ -1,4 +1,4 @@
-"""What `widemargin convert` shows while it works, and the account it gives."""
+"""`widemargin convert`: progress bar and summary."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ from widemargin.words import count, shape_in_words
 
 
 def convert_with_progress(source: str, folder: str, format: str, show: bool) -> dict[str, Any]:
-    """Convert, and return what is worth knowing about it."""
+    """Convert, and return a summary."""
     n_read = 0
 
     def note(n_bytes: int) -> None:
@@ -28,7 +28,7 @@ def convert_with_progress(source: str, folder: str, format: str, show: bool) -> 
     except ValueError as error:
         raise BadInput(str(error)) from error
     except OSError as error:
-        # Errors of open files have no name; most likely the disk is full.
+        # Errors on open files, such as a full disk, have no file name.
         raise BadInput(f"{error.filename or folder}: {error.strerror or error}") from error
     return {
         "format": format,
@@ -42,22 +42,22 @@ def convert_with_progress(source: str, folder: str, format: str, show: bool) -> 
     }
 
 
-def in_words(report: dict[str, Any]) -> dict[str, str]:
-    """Say the same in a few lines."""
-    read, written = report["bytes_read"] / 1e6, report["bytes_written"] / 1e6
-    size = shape_in_words(report["rows"], report["features"])
-    entries = f"{report['entries']:,} entries"
+def as_text(summary: dict[str, Any]) -> dict[str, str]:
+    """Return the summary as named lines of text."""
+    read, written = summary["bytes_read"] / 1e6, summary["bytes_written"] / 1e6
+    size = shape_in_words(summary["rows"], summary["features"])
+    entries = f"{summary['entries']:,} nonzeros"
     return {
         "data": f"{size}, {entries}",
-        "read": f"{read:,.1f} MB in {report['seconds']:.2f} s, "
-        f"{read / report['seconds']:,.0f} MB/s",
-        "written": f"{written:,.1f} MB in {count(report['files'], 'file')}, {report['format']}",
+        "read": f"{read:,.1f} MB in {summary['seconds']:.2f} s, "
+        f"{read / summary['seconds']:,.0f} MB/s",
+        "written": f"{written:,.1f} MB in {count(summary['files'], 'file')}, {summary['format']}",
     }
 
 
 @contextmanager
 def _progress_bar(source: str, show: bool) -> Iterator[Callable[[int], None]]:
-    """Yield what moves a bar on stderr, if that is a terminal; on anything else, what does not."""
+    """Yield a function that advances a progress bar; it does nothing if stderr is no terminal."""
     if not (show and sys.stderr is not None and sys.stderr.isatty()):
         yield lambda n_bytes: None
         return
@@ -73,7 +73,7 @@ def _progress_bar(source: str, show: bool) -> Iterator[Callable[[int], None]]:
         console=Console(stderr=True),
         transient=True,
     )
-    # How much a pipe will hold, nobody knows.
+    # The size of a pipe is unknown.
     total = os.path.getsize(source) if os.path.isfile(source) else None
     with bar:
         task = bar.add_task("", total=total)

@@ -1,4 +1,4 @@
-"""The main job on data that scikit-learn ships: train, prove, and compare."""
+"""`widemargin demo`: train, certify, and compare with scikit-learn on its own data sets."""
 
 import time
 import warnings
@@ -19,13 +19,13 @@ from widemargin.words import count, percent_at_most, shape_in_words
 
 C = 1.0
 FITS = 3
-# scikit-learn penalises the intercept and squares the hinge by default; both here too, so that
-# the objective values are those of the same problem.
+# scikit-learn penalises the intercept and uses the squared hinge by default. Do the same here, so
+# that both libraries minimise the same objective.
 SAME_PROBLEM = {"C": C, "loss": "squared_hinge", "random_state": 0}
 
 
 def run() -> list[dict]:
-    """Train on each data set with both libraries; return what there is to compare."""
+    """Train on each data set with both libraries; return the results."""
     results = []
     for name, load in {"breast cancer": load_breast_cancer, "digits": load_digits}.items():
         X, y = load(return_X_y=True)
@@ -62,7 +62,7 @@ def run() -> list[dict]:
 
 
 def show(results: list[dict]) -> None:
-    """Print the comparison as tables, and what it means in words."""
+    """Print the comparison as tables, and explain it."""
     console = Console(highlight=False)
     for result in results:
         size = shape_in_words(result["rows"], result["features"], result["classes"])
@@ -96,15 +96,15 @@ def show(results: list[dict]) -> None:
     console.print(
         f"Both minimise the same primal objective (squared hinge loss, C = {C:g}, penalised "
         "intercept). Accuracy is on the held-out rows; time is the best of "
-        f"{FITS} fits, compilation left out."
+        f"{FITS} fits, without compilation."
     )
     certificate, name = results[0]["widemargin"]["certificate"], results[0]["data"]
     bound = Certificate(certificate["primal"], certificate["dual"]).bound_in_words()
     console.print(
-        "\n[bold]What the certificate means:[/bold] no linear model whatsoever has a primal "
-        f"value below {certificate['dual']:.3f} (the dual value) on the {name} data, and this "
-        f"one has {certificate['primal']:.3f}: it is {bound}, from the data and not from the "
-        "solver's word."
+        "\n[bold]What the certificate means:[/bold] on the "
+        f"{name} data, no linear model has a primal value below {certificate['dual']:.3f} (the "
+        f"dual value). This model has {certificate['primal']:.3f}, so it is {bound}. The bound is "
+        "computed from the data and the model, independently of the solver."
     )
 
 
@@ -113,13 +113,13 @@ def _accuracy_and_time(result: dict) -> tuple[str, str]:
 
 
 def _fit_seconds(model, X, y) -> float:
-    """Fit, several times over, and return the shortest time.
+    """Fit several times and return the shortest time.
 
-    The first fit on a machine compiles the kernels, which is no part of any later one.
+    The first fit on a machine also compiles the kernels; later fits load them from a cache.
     """
     times = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the table says it
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the table shows the status
         for _ in range(FITS):
             started = time.perf_counter()
             model.fit(X, y)

@@ -1,4 +1,4 @@
-"""Bad input as one clear line and exit code 2, wherever in a command it is noticed."""
+"""Errors of the command line: one line on stderr and exit code 2."""
 
 import contextlib
 import os
@@ -12,21 +12,21 @@ import typer.core
 
 INTERRUPTED = 130
 
-# Click's UsageError (an unknown option, a missing argument): its home differs between versions
-# of typer, but it has always been the base of this one.
+# Click's UsageError (unknown option, missing argument). Versions of typer import it from different
+# places, but it is always the base class of BadParameter.
 _UsageError: Any = typer.BadParameter.__base__
 
 
 class BadInput(Exception):
-    """Something the user gave cannot be used; the message says what, and which file."""
+    """Bad input from the user; the message says what is wrong and in which file."""
 
 
 class CommandGroup(typer.core.TyperGroup):
-    """A group of commands that turns every expected failure into one line on stderr."""
+    """A group of commands that reports every expected error as one line on stderr."""
 
     def main(self, *args, **settings):
-        """Run, and leave with 0, 2 (bad input) or 130 (interrupted)."""
-        # Typer should raise its complaints rather than print them: it takes several lines.
+        """Run and exit with code 0, 2 (bad input) or 130 (interrupted)."""
+        # Typer prints errors on several lines; have it raise them instead.
         settings["standalone_mode"] = False
         try:
             with warnings.catch_warnings():
@@ -38,13 +38,13 @@ class CommandGroup(typer.core.TyperGroup):
         except BadInput as error:
             code = 2
             complain(str(error))
-        except FloatingPointError as error:  # numbers beyond float64
+        except FloatingPointError as error:  # overflow of float64
             code = 2
             complain(str(error))
         except MemoryError as error:
             code = 2
             complain(f"not enough memory {error}")
-        except OSError as error:  # what else is written and read is named where it is
+        except OSError as error:  # other files are named by `naming`
             code = 2
             complain(f"{error.filename or 'standard output'}: {error.strerror or error}")
         except typer.Abort:
@@ -52,12 +52,12 @@ class CommandGroup(typer.core.TyperGroup):
         if code == INTERRUPTED:
             complain("interrupted")
         if code == 2:
-            _forget_output()
+            _discard_output()
         sys.exit(code if isinstance(code, int) else 0)
 
 
 class ClassifyCommand(typer.core.TyperCommand):
-    """A command that knows no other task: its options need not say which one they are for."""
+    """A command for classification only: its help texts drop the name of the task."""
 
     def __init__(self, *args, **settings):
         super().__init__(*args, **settings)
@@ -72,13 +72,13 @@ class ClassifyCommand(typer.core.TyperCommand):
 
 
 def complain(message: str, hint: str = "") -> None:
-    """Print one line on stderr, whatever line breaks the message came with."""
+    """Print a message on stderr, on one line."""
     line = " ".join(f"{message} {hint}".split())
     typer.echo(f"widemargin: {line}", err=True)
 
 
-def _forget_output() -> None:
-    """Have Python not try once more, when it exits, to write what it could not."""
+def _discard_output() -> None:
+    """Discard buffered output, so that Python does not fail again when it flushes at exit."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -90,24 +90,24 @@ def _help_hint(error) -> str:
 
 @contextlib.contextmanager
 def naming(path: str | os.PathLike) -> Iterator[None]:
-    """Turn the operating system's complaints about `path` into `BadInput` that names it."""
+    """Turn an OSError about `path` into a `BadInput` that names the file."""
     try:
         yield
     except BrokenPipeError:
-        raise  # nobody reads on: no mistake of the user's
+        raise  # the reader closed the pipe: not an error of the user
     except OSError as error:
         raise BadInput(f"{shown(path)}: {error.strerror or error}") from error
 
 
 @contextlib.contextmanager
 def reading(path: str | os.PathLike) -> Iterator[None]:
-    """Turn what is wrong with the file at `path`, or in it, into `BadInput` that names it."""
+    """Turn an OSError or ValueError about the file at `path` into a `BadInput` that names it."""
     try:
         with naming(path):
             yield
     except ValueError as error:
-        # The first line says what is wrong; with scikit-learn, those after it are advice that
-        # belongs to Python code.
+        # The first line says what is wrong. In errors of scikit-learn, the other lines are advice
+        # about Python code.
         message = str(error).strip().partition("\n")[0]
         name = shown(path)
         in_folder = os.path.join(name, "")
@@ -117,31 +117,31 @@ def reading(path: str | os.PathLike) -> Iterator[None]:
 
 
 def shown(path: str | os.PathLike) -> str:
-    """Return the name by which messages speak of `path`."""
+    """Return the name of `path` in messages."""
     return "standard input" if path == "-" else os.fspath(path)
 
 
 def check_output(path: str | None, *others: str | None) -> None:
-    """Refuse an output that cannot be written, before any work is spent on it.
+    """Refuse an output file that cannot be written, before any work is done.
 
-    `others` are the command's other files, which it must not overwrite.
+    `others` are the other files of the command, which must not be overwritten.
     """
     if path is None:
         return
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
     if path == "-":
-        raise BadInput("-: not a file to write to; if it is meant as a name, say ./-")
+        raise BadInput("-: not a file to write to; use ./- for a file of that name")
     if os.path.isdir(target):
         raise BadInput(f"{path}: is a directory, not a file to write to")
     if not os.path.isdir(folder):
         raise BadInput(f"{path}: there is no directory {folder}")
     with naming(path), contextlib.suppress(FileNotFoundError):
-        os.stat(target)  # a name too long, say
+        os.stat(target)  # for example a name that is too long
     places = [target] if os.path.exists(target) else []
-    if not places or os.path.isfile(target):  # which a file made beside it replaces
+    if not places or os.path.isfile(target):  # replaced by a new file in the same folder
         places.append(folder)
     if not all(os.access(place, os.W_OK) for place in places):
         raise BadInput(f"{path}: no permission to write here")
     if any(other is not None and os.path.realpath(other) == target for other in others):
-        raise BadInput(f"{path}: named twice; writing it would destroy the other")
+        raise BadInput(f"{path}: named twice; one file would overwrite the other")

@@ -1,4 +1,4 @@
-"""What commands read: data as rows, labels and groups; models; and how the two meet."""
+"""Input of the commands: data files and models."""
 
 import os
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Data(NamedTuple):
-    """Rows, labels and, where it has them, groups and weights of one file or folder."""
+    """Rows, labels and optional groups and weights of one file or folder."""
 
     X: "scipy.sparse.csr_matrix | DiskRows"
     y: np.ndarray
@@ -28,12 +28,12 @@ class Data(NamedTuple):
 def read_data(path: str, n_features: int | None = None, labelled: bool = True) -> Data:
     """Read svmlight text from a file, or from standard input for "-", into memory.
 
-    Rows in Arrow or Parquet, a file or a folder of them, stay on disk and are read as needed.
-    They may come without labels if not `labelled`; `y` is empty then.
+    Arrow and Parquet files, and folders of them, stay on disk and are read as needed. If not
+    `labelled`, they may have no labels; `y` is empty then.
 
-    With `n_features`, the rows get exactly those a model knows: a file says nothing about
-    features that never occur in it, so missing ones are zero, and a model has no weight for
-    features it never saw, so others are dropped. LIBLINEAR does the same.
+    With `n_features`, the rows get exactly the features of a model. Features that do not occur
+    in the file are zero, and features that the model was not trained on are dropped. LIBLINEAR
+    does the same.
     """
     with reading(path):
         if stays_on_disk(path):
@@ -47,7 +47,7 @@ def read_data(path: str, n_features: int | None = None, labelled: bool = True) -
 
 
 def stays_on_disk(path: str) -> bool:
-    """Return whether rows are read as needed, rather than into memory."""
+    """Return whether the rows stay on disk, rather than being read into memory."""
     return path != "-" and (os.path.isdir(path) or format_of(path) != TEXT)
 
 
@@ -62,7 +62,7 @@ def _on_disk(path: str, labelled: bool) -> Data:
 
 
 def with_features(X, n_features: int):
-    """Return the rows with exactly that many features: new ones are zero, others dropped."""
+    """Return the rows with exactly that many features, padded with zeros or cut."""
     if not scipy.sparse.issparse(X):
         return X.resized(n_features)
     X.resize(X.shape[0], n_features)
@@ -70,6 +70,6 @@ def with_features(X, n_features: int):
 
 
 def read_model(path: str):
-    """Load a model, or say in one line why that cannot be done."""
+    """Load a model; raises `BadInput` if that fails."""
     with reading(path):
         return load_model(path)

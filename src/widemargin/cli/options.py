@@ -1,4 +1,4 @@
-"""The arguments and options of the commands, with the checks that need nothing but a value."""
+"""Arguments and options of the commands, and checks of their values."""
 
 import math
 import shlex
@@ -13,7 +13,7 @@ from widemargin.losses import LOSSES
 
 
 class TaskName(StrEnum):
-    """What a model is to learn from the labels."""
+    """What a model learns from the labels."""
 
     classify = "classify"
     rank = "rank"
@@ -22,14 +22,14 @@ class TaskName(StrEnum):
 
 
 class DeviceName(StrEnum):
-    """Where training happens."""
+    """Device to train on."""
 
     cpu = "cpu"
     cuda = "cuda"
     auto = "auto"
 
 
-#: what a row on the wrong side of its margin costs
+#: loss of a row inside or beyond its margin
 LossName = StrEnum("LossName", list(LOSSES))  # type: ignore[misc]
 
 
@@ -57,21 +57,21 @@ _CLASSIFY_SOLVERS = tuple(
 
 
 class MultiClassName(StrEnum):
-    """How more than two classes are told apart."""
+    """Strategy for more than two classes."""
 
     ovr = "ovr"
     crammer_singer = "crammer_singer"
 
 
 class NormalizationName(StrEnum):
-    """How groups of rows are weighed against each other."""
+    """How groups of rows are weighted."""
 
     pairs = "pairs"
     queries = "queries"
 
 
 class ClassWeightName(StrEnum):
-    """How classes are weighed against each other."""
+    """How classes are weighted."""
 
     balanced = "balanced"
 
@@ -83,12 +83,12 @@ def _positive(value: float | None) -> float | None:
 
 
 def _costs(text: str) -> "int | list[float]":
-    """Parse a whole number, of costs, or a list of costs."""
+    """Parse the number of values of C, or a list of values."""
     try:
         if text.strip().isdigit():
             count = int(text)
             if count == 0:
-                raise typer.BadParameter("0 values of C leave none to choose from.")
+                raise typer.BadParameter("There must be at least one value of C.")
             return count
         values = [float(part) for part in text.split(",") if part.strip()]
     except ValueError:
@@ -104,7 +104,7 @@ def _costs(text: str) -> "int | list[float]":
 
 def _not_zero(value: int | None) -> int | None:
     if value == 0:
-        raise typer.BadParameter("0 threads cannot train; -1 means one per core.")
+        raise typer.BadParameter("0 threads cannot train; -1 uses all cores.")
     return value
 
 
@@ -117,7 +117,7 @@ def _version(wanted: bool) -> None:
 
 
 def check_device(device: DeviceName) -> None:
-    """Refuse a GPU that is not there, before anything is read."""
+    """Refuse a GPU that is not available, before any data is read."""
     if device is DeviceName.cuda:
         from widemargin.data.devices import NoGpuError, check_gpu
 
@@ -127,7 +127,7 @@ def check_device(device: DeviceName) -> None:
             raise BadInput(str(error).replace("device='cuda'", "--device cuda")) from error
 
 
-# Options of `train` that only one task has a use for.
+# Options of `train` that apply to a single task.
 _ONLY_FOR = {
     "loss": TaskName.classify,
     "multi_class": TaskName.classify,
@@ -144,18 +144,18 @@ _ONLY_FOR = {
 
 
 def given(context: typer.Context, name: str) -> bool:
-    """Whether an option was given, rather than left at its default."""
+    """Return whether an option was given on the command line."""
     source = context.get_parameter_source(name)
     return source is not None and source.name != "DEFAULT"
 
 
 def as_option(name: str) -> str:
-    """Return what an estimator's parameter is called here: --max-iter for max_iter."""
+    """Return the option of an estimator's parameter: --max-iter for max_iter."""
     return "--" + name.replace("_", "-")
 
 
 def given_options(context: typer.Context, names: Collection[str] | None = None) -> list[str]:
-    """Return the options that were given, as they would be typed; of those names, if not all."""
+    """Return the options given on the command line (of those in `names`), as words."""
     words = []
     for option in context.command.params:
         wanted = names is None or option.name in names
@@ -170,7 +170,7 @@ def given_options(context: typer.Context, names: Collection[str] | None = None) 
 
 
 def command_line(context: typer.Context) -> str:
-    """Return the command that was given, as it would be typed into a shell."""
+    """Return the command line, quoted for a shell."""
     arguments = [
         str(context.params[argument.name])
         for argument in context.command.params
@@ -180,7 +180,7 @@ def command_line(context: typer.Context) -> str:
 
 
 def check_task(context: typer.Context, task: TaskName, solver: SolverName) -> None:
-    """Refuse options that were given but mean nothing to the task."""
+    """Refuse options that do not apply to the task."""
     spelled = {option.name: option.opts[0] for option in context.command.params}
     for name, only_task in _ONLY_FOR.items():
         if given(context, name) and task is not only_task:
@@ -190,13 +190,13 @@ def check_task(context: typer.Context, task: TaskName, solver: SolverName) -> No
 
 
 def check_intercept(no_intercept: bool, penalized_intercept: bool) -> None:
-    """Refuse an intercept that is to be there and not to be there."""
+    """Refuse contradictory options for the intercept."""
     if no_intercept and penalized_intercept:
         raise BadInput("--no-intercept and --penalized-intercept contradict each other")
 
 
 def check_names(report: str | None, feature_names: str | None) -> None:
-    """Refuse names of features that nobody asked to see."""
+    """Refuse feature names without a report."""
     if feature_names is not None and report is None:
         raise BadInput("--feature-names goes with --report only")
 
@@ -208,7 +208,7 @@ def _wrong_task(option: str, only_task: TaskName, task: TaskName) -> BadInput:
 
 
 class FormatName(StrEnum):
-    """How rows are kept on disk."""
+    """File format of rows on disk."""
 
     arrow = "arrow"
     parquet = "parquet"
@@ -218,50 +218,49 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="svmlight text (label [qid:N] index:value ...), plain or compressed; - for "
-        "standard input. Or rows on disk: a folder that `widemargin convert` wrote, Arrow or "
-        "Parquet.",
+        help="Rows as svmlight text (label [qid:N] index:value ...), plain or compressed; - is "
+        "standard input. Or rows on disk: a folder written by `widemargin convert`, or Arrow or "
+        "Parquet files.",
     ),
 ]
 Model = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A model that `widemargin train` wrote.")
+    str, typer.Argument(metavar="MODEL", help="Model that `widemargin train` or `tune` wrote.")
 ]
 Json = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")
+    bool, typer.Option("--json", help="Print the result as one JSON object on standard output.")
 ]
 Version = Annotated[
     bool,
-    typer.Option(
-        "--version", callback=_version, is_eager=True, help="Print the version and exit."
-    ),
+    typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit."),
 ]
 
 # Of `train`.
-Task = Annotated[TaskName, typer.Option(help="What to learn from the labels; see above.")]
-Out = Annotated[str, typer.Option("--out", metavar="MODEL", help="Where to write the model.")]
+Task = Annotated[TaskName, typer.Option(help="Meaning of the labels; see above.")]
+Out = Annotated[str, typer.Option("--out", metavar="MODEL", help="Model file to write.")]
 Cost = Annotated[
     float,
     typer.Option(
         "-C",
         callback=_positive,
         metavar="NUMBER",
-        help="Cost of errors: larger fits the rows closer, smaller keeps the margin wider.",
+        help="Inverse regularisation strength: a larger C fits the training set more closely.",
     ),
 ]
 Loss = Annotated[
-    LossName, typer.Option(help="classify: how a row inside or beyond its margin counts.")
+    LossName, typer.Option(help="classify: loss of a row inside or beyond its margin.")
 ]
 MultiClass = Annotated[
     MultiClassName,
     typer.Option(
-        help="classify: one class against the rest, or all in one problem (with the hinge loss)."
+        help="classify: one-versus-rest (ovr), or all classes in one problem, with the hinge loss "
+        "(crammer_singer)."
     ),
 ]
 Normalization = Annotated[
     NormalizationName,
     typer.Option(
-        help="rank: all pairs count alike, so large groups count for most, or all groups "
-        "(queries) do."
+        help="rank: weight all pairs equally, so that large groups dominate, or all groups "
+        "(queries) equally."
     ),
 ]
 Solver = Annotated[
@@ -274,7 +273,7 @@ Solver = Annotated[
 Tol = Annotated[
     float,
     typer.Option(
-        callback=_positive, metavar="NUMBER", help="Stop at this proved relative duality gap."
+        callback=_positive, metavar="NUMBER", help="Stop at this certified relative duality gap."
     ),
 ]
 MaxIter = Annotated[
@@ -282,57 +281,56 @@ MaxIter = Annotated[
     typer.Option(
         min=1,
         metavar="N",
-        help="Stop after this many passes over the rows, or iterations of cutting planes.",
+        help="Stop after this many passes over the rows, or iterations of Newton's method or "
+        "cutting planes.",
     ),
 ]
 MaxTime = Annotated[
     float | None,
     typer.Option(
-        callback=_positive, metavar="SECONDS", help="Stop after this time, compilation aside."
+        callback=_positive, metavar="SECONDS", help="Stop after this time, without compilation."
     ),
 ]
 Device = Annotated[
     DeviceName,
     typer.Option(
-        help="Where to train: cuda is a GPU, by CuPy; auto is one if there is one, and else cpu."
+        help="Device to train on: cuda is a GPU (needs CuPy); auto takes a GPU if there is one."
     ),
 ]
 MemoryBudget = Annotated[
     str | None,
     typer.Option(
         metavar="BYTES",
-        help="classify, rows on disk: what training may use, such as 512MB.  [default: 1GiB]",
+        help="classify, rows on disk: memory for training, such as 512MB.  [default: 1GiB]",
     ),
 ]
 Checkpoint = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="classify, rows on disk: where to keep the state of the run; if the file is there, "
-        "go on from it.",
+        help="classify, rows on disk: file to save the state of the run in; if it exists, "
+        "training resumes from it.",
     ),
 ]
-NoIntercept = Annotated[
-    bool, typer.Option("--no-intercept", help="classify: fit a plane through the origin.")
-]
+NoIntercept = Annotated[bool, typer.Option("--no-intercept", help="classify: fit no intercept.")]
 PenalizedIntercept = Annotated[
     bool,
     typer.Option(
         "--penalized-intercept",
-        help="classify: pull the intercept towards 0 like a weight, as LIBLINEAR and "
-        "scikit-learn do.",
+        help="classify: penalise the intercept like a weight, as LIBLINEAR and scikit-learn's "
+        "LinearSVC do.",
     ),
 ]
 ClassWeight = Annotated[
     ClassWeightName | None,
     typer.Option(
-        help="classify: with balanced, errors in rare classes cost more, in frequent ones less."
+        help="classify: with balanced, class weights are inversely proportional to frequencies."
     ),
 ]
 NJobs = Annotated[
     int | None,
     typer.Option(
-        callback=_not_zero, metavar="N", help="Threads; -1 for one per core.  [default: 1]"
+        callback=_not_zero, metavar="N", help="Number of threads; -1 uses all cores.  [default: 1]"
     ),
 ]
 Seed = Annotated[
@@ -341,36 +339,36 @@ Seed = Annotated[
         min=0,
         max=2**32 - 1,
         metavar="N",
-        help="classify: the same seed and data give the same model, but with --solver stream, "
-        "whose visits depend on when rows arrive. Other tasks need no seed.",
+        help="classify: random seed. The same seed and data give the same model, except with "
+        "--solver stream, which depends on the speed of the disk. Other tasks need no seed.",
     ),
 ]
 Probability = Annotated[
     bool,
     typer.Option(
         "--probability",
-        help="classify: also calibrate scores, on held-out rows, for predict --probability.",
+        help="classify: calibrate probabilities by cross-validation, for predict --probability.",
     ),
 ]
 Liblinear = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="classify: also write the model as LIBLINEAR's text."),
+    typer.Option(metavar="FILE", help="classify: also write a LIBLINEAR model file."),
 ]
 Report = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="Also write a page about the model: one .html file, for any browser.",
+        help="Also write an HTML report on the model.",
     ),
 ]
 FeatureNames = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="With --report: names of the features, one per line, the first feature's first.",
+        help="For --report: file with the feature names, one per line, in order.",
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but warnings and errors.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print only warnings and errors.")]
 
 # Of `tune`.
 Costs = Annotated[
@@ -387,25 +385,24 @@ Folds = Annotated[
     typer.Option(
         min=2,
         metavar="N",
-        help="Parts of the rows, of which one at a time is held out; rows of one group (qid) "
-        "stay together.",
+        help="Number of cross-validation folds; rows of one group (qid) stay in one fold.",
     ),
 ]
 Scoring = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="What to make large: a scorer of scikit-learn's, such as accuracy, "
+        help="Score to maximise: a scorer of scikit-learn, such as accuracy, "
         "balanced_accuracy, f1, f1_macro, roc_auc or average_precision.",
     ),
 ]
 BestOut = Annotated[
     str | None,
-    typer.Option("--out", metavar="MODEL", help="Where to write the model of the best C."),
+    typer.Option("--out", metavar="MODEL", help="File to write the model of the best C to."),
 ]
 Plot = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="Draw the curve: a .png, .svg or .pdf file."),
+    typer.Option(metavar="FILE", help="Plot score against C: a .png, .svg or .pdf file to write."),
 ]
 AllTime = Annotated[
     float | None,
@@ -413,7 +410,7 @@ AllTime = Annotated[
         "--max-time",
         callback=_positive,
         metavar="SECONDS",
-        help="Stop all trainings in time, compilation aside.",
+        help="Stop the whole search after this time, without compilation.",
     ),
 ]
 
@@ -422,25 +419,23 @@ Source = Annotated[
     str,
     typer.Argument(
         metavar="SOURCE",
-        help="svmlight text (label [qid:N] index:value ...), plain or compressed; - for "
+        help="svmlight text (label [qid:N] index:value ...), plain or compressed; - is "
         "standard input.",
     ),
 ]
-Folder = Annotated[
-    str, typer.Argument(metavar="FOLDER", help="Where to write the rows: a new or empty folder.")
-]
+Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="New or empty folder to write to.")]
 Format = Annotated[
     FormatName,
-    typer.Option(help="arrow is read fastest; parquet is known to more programs."),
+    typer.Option(help="arrow is faster to read; parquet is read by more programs."),
 ]
 
 # Of `predict`.
 PredictionsOut = Annotated[
     str | None,
-    typer.Option("--out", metavar="FILE", help="Write to a file instead of standard output."),
+    typer.Option("--out", metavar="FILE", help="File to write to instead of standard output."),
 ]
-Scores = Annotated[bool, typer.Option("--scores", help="Write the scores behind each label too.")]
+Scores = Annotated[bool, typer.Option("--scores", help="Also write the scores of each row.")]
 Probabilities = Annotated[
     bool,
-    typer.Option("--probability", help="Write the probability of each class behind each label."),
+    typer.Option("--probability", help="Also write the probability of each class."),
 ]

@@ -1,4 +1,4 @@
-"""What commands print: one JSON object for machines, or a few plain lines for people."""
+"""Output of the commands: one JSON object, or lines of text."""
 
 import json
 import math
@@ -14,13 +14,13 @@ def print_json(values: dict[str, Any]) -> None:
 
 
 def print_lines(pairs: dict[str, str]) -> None:
-    """Print names and what they stand for, in two columns."""
+    """Print names and values in two columns."""
     width = max(map(len, pairs))
     write_stdout("".join(f"{name:<{width}}  {value}\n" for name, value in pairs.items()))
 
 
 def write_stdout(text: str) -> None:
-    """Write and flush, so that a closed pipe is noticed here and not when Python exits."""
+    """Write and flush, so that a closed pipe raises here and not when Python exits."""
     if sys.stdout is None:
         raise BadInput("standard output: it is closed")
     with naming("standard output"):
@@ -29,7 +29,7 @@ def write_stdout(text: str) -> None:
 
 
 def columns_as_text(first: list, second: list | None = None) -> str:
-    """One line per row: its value and, after tabs, its second value or list of values."""
+    """Return one line per row: its value and, separated by tabs, its second value or values."""
     if second is None:
         return "".join(f"{value}\n" for value in first)
     lines = []
@@ -40,7 +40,7 @@ def columns_as_text(first: list, second: list | None = None) -> str:
 
 
 def _plain(value):
-    """`value` as strict JSON knows it: NumPy's scalars as Python's, no NaN and no infinity."""
+    """Return a value for strict JSON: NumPy scalars as Python numbers, NaN and inf as None."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

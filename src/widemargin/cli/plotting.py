@@ -1,4 +1,4 @@
-"""The picture that `widemargin tune --plot` draws: the score by C."""
+"""The plot of `widemargin tune --plot`: score against C."""
 
 import importlib.util
 import os
@@ -11,10 +11,10 @@ FORMATS = ("png", "svg", "pdf")
 
 
 def check(path: str) -> None:
-    """Refuse a picture that could not be drawn."""
+    """Refuse a file format or an installation that cannot draw the plot."""
     if _format(path) not in FORMATS:
         endings = ", ".join(f".{name}" for name in FORMATS)
-        raise BadInput(f"--plot {path}: its name must end in one of {endings}")
+        raise BadInput(f"--plot {path}: the name must end in one of {endings}")
     if importlib.util.find_spec("matplotlib") is None:
         raise BadInput("--plot needs matplotlib: pip install 'widemargin[plot]'")
 
@@ -26,7 +26,7 @@ def draw(model, path: str) -> None:
     ----------
     model : fitted LinearSVCCV
     path : str
-        Its ending is one of `FORMATS`.
+        With one of the endings `FORMATS`.
     """
     from matplotlib.figure import Figure
 

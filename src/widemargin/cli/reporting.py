@@ -1,4 +1,4 @@
-"""The page that `--report` writes."""
+"""The HTML report of `--report`."""
 
 import os
 
@@ -13,9 +13,10 @@ from widemargin.report.measures import Judged, judge
 
 
 def read_names(path: str | None, n_features: int) -> list[str] | None:
-    """Return the names of the features, from a file with one on each line; None without one.
+    """Return feature names from a file with one name per line; None without a file.
 
-    It may name more than there are: a file of rows ends at the last feature that occurs in it.
+    The file may have more names than `n_features`: a data file has no features after the last one
+    that occurs in it.
     """
     if path is None:
         return None
@@ -26,12 +27,12 @@ def read_names(path: str | None, n_features: int) -> list[str] | None:
         except UnicodeDecodeError as error:
             raise BadInput(f"{path}: not UTF-8 text") from error
     if len(names) < n_features:
-        raise BadInput(f"{path}: {len(names):,} names, and there are {n_features:,} features")
+        raise BadInput(f"{path}: {len(names):,} names for {n_features:,} features")
     return names[:n_features]
 
 
 def write(context: typer.Context, model, rows: Data, path: str, names: list[str] | None) -> None:
-    """Write the page about a model that a command has just trained on rows."""
+    """Write the report on a model that a command has trained on rows."""
     with reading(context.params["data"]):
         judged = judge(model, rows.X, rows.y, rows.qid)
     write_judged(context, model, judged, path, names, trained_on=True)
@@ -46,15 +47,15 @@ def write_judged(
     *,
     trained_on: bool,
 ) -> None:
-    """Write the page about a model and the rows that a command was given.
+    """Write the report on a model and the rows that a command was given.
 
     Parameters
     ----------
-    context : of a command with the parameter `data`
+    context : Context of a command with the parameter `data`
     judged : Judged
         Those rows.
     names : list of str or None
-        Of the features; None numbers them as the rows do: svmlight text from 1, others from 0.
+        Feature names. None numbers the features from 1 for svmlight text, else from 0.
     trained_on : bool
         Whether the model was trained on them.
     """

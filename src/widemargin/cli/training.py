@@ -1,4 +1,4 @@
-"""What `widemargin train` does around a fit: its checks, its warnings, the account it gives."""
+"""`widemargin train`: checks, warnings and summary of a fit."""
 
 import re
 import warnings
@@ -19,18 +19,18 @@ from widemargin.estimators.validation import check_bytes
 from widemargin.report.proof import why_it_stopped
 from widemargin.words import count, listed, shape_in_words
 
-# What reads rows from disk, pass after pass, and nothing else.
+# Solvers for rows on disk only.
 _ON_DISK = (SolverName.stream, SolverName.bm, SolverName.sbm)
-# From the next whole number on, floating point has one number for several of them.
+# Above it, float64 does not represent every whole number.
 _LARGEST_LABEL = 2**53 - 1
-# A coefficient, and the best one so far.
+# Two float64 values per coefficient: the current and the best one.
 _COEFFICIENT_BYTES = 16
 
 
 def check_disk_options(
     context: typer.Context, path: str, solver: SolverName, memory_budget: str | None
 ) -> None:
-    """Refuse what is for rows on disk, where they will be in memory; and no number of bytes."""
+    """Refuse options for rows on disk if the rows are in memory, and a malformed budget."""
     with reading(path):
         if stays_on_disk(path):
             try:
@@ -43,62 +43,60 @@ def check_disk_options(
         words += ["--solver", solver.value]
     if words:
         raise BadInput(
-            f"{shown(path)}: text is read into memory, and {' '.join(words)} is for rows on disk: "
+            f"{shown(path)}: {' '.join(words)} is for rows on disk, and text is read into memory; "
             "convert it first (see widemargin convert --help)"
         )
 
 
 def check_data(task: TaskName, data: Data) -> None:
-    """Refuse labels and groups that the task can make nothing of, and what memory cannot hold."""
+    """Refuse labels and groups that do not fit the task, and models larger than memory."""
     labels = np.unique(data.y)
     _check_room(data.X.shape[1], labels.size if task is TaskName.classify else 1)
     if task is TaskName.classify:
         _check_whole(data.y)
     elif task is TaskName.ordinal and labels.size < 2:
-        raise ValueError(f"every row has the label {labels[0]}: there is no order to learn")
+        raise ValueError(f"every row has the label {labels[0]}; --task ordinal needs two or more")
     elif task is TaskName.roc and labels.size != 2:
         raise ValueError(
             f"--task roc needs exactly two labels, not {labels.size:,} ({listed(labels.tolist())})"
         )
     elif task is TaskName.roc and data.qid is not None:
-        raise ValueError(
-            "it has groups (qid), and --task roc knows none; --task rank orders rows by group"
-        )
+        raise ValueError("it has groups (qid), which --task roc cannot use; use --task rank")
 
 
 def _check_room(n_features: int, n_classes: int) -> None:
-    """Refuse coefficients for which there is no memory: one mistyped index makes them so many.
+    """Refuse a model larger than the free memory; one mistyped index can make it so large.
 
-    Systems promise more than they have, and end the process when it is used.
+    Without this check, the operating system may kill the process when it uses the memory.
     """
-    facts = Path("/proc/meminfo")
-    found = facts.exists() and re.search(r"MemAvailable: +(\d+) kB", facts.read_text())
-    if not found:  # a system that does not say
+    meminfo = Path("/proc/meminfo")
+    found = meminfo.exists() and re.search(r"MemAvailable: +(\d+) kB", meminfo.read_text())
+    if not found:  # not Linux
         return
     available = 1024 * int(found[1])
     n_outputs = n_classes if n_classes > 2 else 1
     needed = _COEFFICIENT_BYTES * n_features * n_outputs
     if needed > available:
         raise ValueError(
-            f"the largest index makes {count(n_features, 'feature')}: to train takes at least "
+            f"the largest index means {count(n_features, 'feature')}: training needs at least "
             f"{needed / 1e9:,.0f} GB, and {available / 1e9:,.0f} GB of memory are free"
         )
 
 
 def _check_whole(y: np.ndarray) -> None:
-    """Refuse labels that are measurements rather than names of classes."""
-    strange = np.flatnonzero((y != np.trunc(y)) | (np.abs(y) > _LARGEST_LABEL))
-    if strange.size:
-        first = strange[0]
+    """Refuse labels that are not whole numbers."""
+    bad = np.flatnonzero((y != np.trunc(y)) | (np.abs(y) > _LARGEST_LABEL))
+    if bad.size:
+        first = bad[0]
         size = f" up to {_LARGEST_LABEL:,}" if abs(y[first]) > _LARGEST_LABEL else ""
         raise ValueError(
-            f"row {first}, counted from 0, has the label {y[first]}; class labels must be whole "
+            f"row {first} (counted from 0) has the label {y[first]}; class labels must be whole "
             f"numbers{size}"
         )
 
 
 def make_model(task: TaskName, shared: dict, classify: dict, rank: dict):
-    """Return the task's estimator, from the options of all tasks and those of single ones."""
+    """Return the estimator of a task, from options shared by all tasks and options of one task."""
     if task is TaskName.classify:
         return LinearSVC(**shared, **classify)
     if task is TaskName.ordinal:
@@ -107,7 +105,7 @@ def make_model(task: TaskName, shared: dict, classify: dict, rank: dict):
 
 
 def fit(model, data: Data, **more) -> None:
-    """Fit, without the warning about stopping early, which `early_stop` words."""
+    """Fit without scikit-learn's ConvergenceWarning; see `early_stop`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         try:
@@ -120,15 +118,15 @@ def fit(model, data: Data, **more) -> None:
 
 
 def early_stop(model) -> str:
-    """Say why a fit stopped before its tolerance, and what it reached nevertheless."""
+    """Return a warning that says why a fit stopped before `tol` and what its model proves."""
     return (
         f"{why_it_stopped(model, as_option)} before --tol {model.tol:g}; "
         f"the model is saved, {model.certificate_.bound_in_words()}"
     )
 
 
-def account(task: TaskName, model, data: Data) -> dict[str, Any]:
-    """Collect what is worth knowing about a fit."""
+def summarise(task: TaskName, model, data: Data) -> dict[str, Any]:
+    """Return a summary of a fit."""
     size = {"rows": data.X.shape[0], "features": data.X.shape[1]}
     if hasattr(model, "classes_"):
         size["classes"] = model.classes_.tolist()
@@ -149,28 +147,28 @@ def account(task: TaskName, model, data: Data) -> dict[str, Any]:
     }
 
 
-def in_words(account: dict[str, Any], model, data: Data) -> dict[str, str]:
-    """Say the same, with the times it took, in a few lines."""
+def as_text(summary: dict[str, Any], model, data: Data) -> dict[str, str]:
+    """Return the summary as named lines of text."""
     lines = {
-        "task": account["task"],
-        "data": f"{_size(account, data)}, read in {account['read_seconds']:.2f} s",
+        "task": summary["task"],
+        "data": f"{_size(summary, data)}, read in {summary['read_seconds']:.2f} s",
         "training": f"{_loss(model)} loss, C = {model.C:g}, solver {model.solver_}, "
-        f"{count(model.n_iter_, iteration_unit(model))}, {account['fit_seconds']:.2f} s",
+        f"{count(model.n_iter_, iteration_unit(model))}, {summary['fit_seconds']:.2f} s",
         "result": str(model.certificate_),
     }
-    if "roc_area" in account:
-        lines["ROC area"] = f"{account['roc_area']:.4f} on the training rows"
+    if "roc_area" in summary:
+        lines["ROC AUC"] = f"{summary['roc_area']:.4f} on the training set"
     return lines
 
 
-def _size(account: dict[str, Any], data: Data) -> str:
-    n_classes = len(account["classes"]) if "classes" in account else None
-    words = [shape_in_words(account["rows"], account["features"], n_classes)]
-    if "groups" in account:
-        whole = " (no qid: all rows together)" if data.qid is None else ""
-        words.append(count(account["groups"], "group") + whole)
-    if "pairs" in account:
-        words.append(count(account["pairs"], "pair"))
+def _size(summary: dict[str, Any], data: Data) -> str:
+    n_classes = len(summary["classes"]) if "classes" in summary else None
+    words = [shape_in_words(summary["rows"], summary["features"], n_classes)]
+    if "groups" in summary:
+        note = " (no qid: all rows are one group)" if data.qid is None else ""
+        words.append(count(summary["groups"], "group") + note)
+    if "pairs" in summary:
+        words.append(count(summary["pairs"], "pair"))
     return ", ".join(words)
 
 

@@ -1,4 +1,4 @@
-"""What `widemargin tune` does around a search for C: its checks, and the account it gives."""
+"""`widemargin tune`: checks and summary of a search for C."""
 
 import shlex
 from typing import Any
@@ -18,7 +18,7 @@ from widemargin.cli.options import given_options
 from widemargin.curves import score_name
 from widemargin.words import count, percent_at_most, shape_in_words
 
-# Options of `tune` that are `train`'s, too, and mean the same there.
+# Options that `tune` and `train` share.
 _SHARED = (
     "loss",
     "multi_class",
@@ -38,22 +38,22 @@ _BAR_WIDTH = 24
 
 
 def check_scoring(name: str) -> None:
-    """Refuse a scorer that scikit-learn does not have."""
+    """Refuse the name of an unknown scorer."""
     if name not in get_scorer_names():
         raise BadInput(
-            f"--scoring {name}: scikit-learn has no such scorer; it has accuracy, "
-            "balanced_accuracy, f1, f1_macro, roc_auc, average_precision and others"
+            f"--scoring {name}: not a scorer of scikit-learn, such as accuracy, "
+            "balanced_accuracy, f1, f1_macro, roc_auc or average_precision"
         )
 
 
 def make_model(data: Data, folds: int, **parameters) -> LinearSVCCV:
-    """Return the search; rows of one group stay in one fold."""
+    """Return the estimator of the search; rows of one group stay in one fold."""
     cv = folds if data.qid is None else StratifiedGroupKFold(folds)
     return LinearSVCCV(cv=cv, **parameters)
 
 
-def account(model: LinearSVCCV, data: Data) -> dict[str, Any]:
-    """Collect what is worth knowing about a search."""
+def summarise(model: LinearSVCCV, data: Data) -> dict[str, Any]:
+    """Return a summary of a search."""
     parameters = model.best_estimator_.get_params()
     return {
         "rows": data.X.shape[0],
@@ -75,7 +75,7 @@ def account(model: LinearSVCCV, data: Data) -> dict[str, Any]:
 
 
 def train_command(context: typer.Context, model: LinearSVCCV, out: str | None) -> str:
-    """Return the command that trains the best model again."""
+    """Return the command that trains the best model."""
     command = ["widemargin", "train", context.params["data"], "-C", repr(model.C_)]
     return shlex.join([*command, *given_options(context, _SHARED), "--out", out or "model.wm"])
 
@@ -85,39 +85,39 @@ def show(model: LinearSVCCV) -> None:
     console = Console(highlight=False)
     block = "█" if console.encoding.startswith("utf") else "#"
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for header in ("C", score_name(model), "sd", "worst gap"):
+    for header in ("C", score_name(model), "std. dev.", "largest gap"):
         table.add_column(header, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     mean, deviation = model.scores_.mean(axis=0), model.scores_.std(axis=0)
     low, high = np.nanmin(mean), np.nanmax(mean)
-    worst = np.maximum(0.0, model.relative_gaps_.max(axis=0))  # rounded, it may be below
+    largest_gap = np.maximum(0.0, model.relative_gaps_.max(axis=0))  # rounding
     for place in np.argsort(model.Cs_, kind="stable"):
         cost = f"{model.Cs_[place]:.4g}"
         if np.isnan(mean[place]):
             table.add_row(cost, "", "", "", "not tried", style="dim")
             continue
-        share = (mean[place] - low) / (high - low) if high > low else 1.0
-        bar = block * max(1, round(_BAR_WIDTH * share))
+        length = (mean[place] - low) / (high - low) if high > low else 1.0
+        bar = block * max(1, round(_BAR_WIDTH * length))
         best = model.Cs_[place] == model.C_
         table.add_row(
             cost,
             f"{mean[place]:.4f}",
             f"{deviation[place]:.4f}",
-            percent_at_most(worst[place]),
+            percent_at_most(largest_gap[place]),
             f"{bar} best" if best else bar,
             style="bold" if best else None,
         )
     console.print(table)
 
 
-def in_words(account: dict[str, Any], model: LinearSVCCV) -> dict[str, str]:
-    """Say in a few lines what the table does not."""
-    size = shape_in_words(account["rows"], account["features"], len(account["classes"]))
+def as_text(summary: dict[str, Any], model: LinearSVCCV) -> dict[str, str]:
+    """Return named lines of text with what the table does not show."""
+    size = shape_in_words(summary["rows"], summary["features"], len(summary["classes"]))
     return {
-        "data": f"{size}, read in {account['read_seconds']:.2f} s",
-        "search": f"{count(len(account['Cs']), 'value')} of C, {account['folds']} folds, "
-        f"{model.loss} loss, {account['fit_seconds']:.2f} s",
-        "best": f"C = {model.C_:.6g}, {score_name(model)} {account['best_score']:.4f}",
+        "data": f"{size}, read in {summary['read_seconds']:.2f} s",
+        "search": f"{count(len(summary['Cs']), 'value')} of C, {summary['folds']} folds, "
+        f"{model.loss} loss, {summary['fit_seconds']:.2f} s",
+        "best": f"C = {model.C_:.6g}, {score_name(model)} {summary['best_score']:.4f}",
         "result": str(model.certificate_),
-        "repeat": account["train_command"],
+        "repeat": summary["train_command"],
     }

@@ -1,8 +1,7 @@
-"""Text behind gzip, bzip2, xz or zstd, told apart by its first bytes.
+"""Decompression of gzip, bzip2, xz and zstd, detected from the first bytes.
 
-Several compressed streams one after another are read as one text, as the tools read them.
-Whatever else follows the end of one is an error, and so is an end that is missing. A small file
-that unpacks to a huge text is refused.
+Concatenated streams are read as one text, as the command-line tools do. Truncated streams and
+bytes after the last stream are errors. Decompression bombs are refused.
 """
 
 import bz2
@@ -16,31 +15,31 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-#: environment variable: how many times its own size a compressed file may unpack to
+#: environment variable with the largest allowed ratio of decompressed to compressed size
 MAX_RATIO_VARIABLE = "WIDEMARGIN_MAX_COMPRESSION_RATIO"
-# Text of rows is seldom packed to less than a fiftieth; what unpacks to this much harms nobody.
+# Data files rarely compress by more than a factor of 50. Small outputs are always allowed.
 _MAX_RATIO = 250.0
 _HARMLESS_BYTES = 256 << 20
 _COMPRESSED_READ = 1 << 16
-_MAGIC_BYTES = 6  # enough to tell every compression apart
-_XZ_PADDING = 4  # between xz streams, and after them, there may be this many zeros, or twice, ...
+_MAGIC_BYTES = 6  # enough to identify every format
+_XZ_PADDING = 4  # xz streams may be followed by zero bytes, a multiple of this many
 
 
 class CompressionError(ValueError):
-    """What is wrong with a compressed stream, without its name."""
+    """Error in a compressed stream; the message does not name the stream."""
 
 
 def decompressed(stream: BinaryIO, name: str) -> io.BufferedReader:
-    """Return the text behind `stream`, whichever way its first bytes say it is compressed.
+    """Return a reader of the decompressed text of `stream`; its first bytes tell the format.
 
-    Reading raises CompressionError if the stream is damaged, cut short, followed by bytes that
-    are no part of it, or unpacks to too much. Closing leaves `stream` open.
+    Reading raises CompressionError if the stream is damaged, truncated, followed by other bytes,
+    or decompresses to too much. Closing the reader leaves `stream` open.
 
     Parameters
     ----------
     stream : binary file object
     name : str
-        What messages call it.
+        Name of the stream in messages.
     """
     head = b""
     while len(head) < _MAGIC_BYTES and (more := stream.read(_MAGIC_BYTES - len(head))):
@@ -51,15 +50,15 @@ def decompressed(stream: BinaryIO, name: str) -> io.BufferedReader:
     whole: io.BufferedReader = io.BufferedReader(source, _COMPRESSED_READ)
     for magic, decompress in _DECOMPRESSORS.items():
         if head.startswith(magic):
-            # Decompressors answer in small blocks; this one asks until its request is met.
+            # Decompressors return small blocks; the buffer fills whole requests.
             return io.BufferedReader(_Text(decompress(whole), source))
     return whole
 
 
 class _Rejoined(io.RawIOBase):
-    """A stream whose first bytes were already taken, made whole again.
+    """A stream whose first bytes were already read, put back in front.
 
-    Closing it leaves the stream open: that is for whoever opened it.
+    Closing it leaves the stream open.
     """
 
     def __init__(self, head: bytes, stream: BinaryIO) -> None:
@@ -79,7 +78,7 @@ class _Rejoined(io.RawIOBase):
 
 
 class _Text(io.RawIOBase):
-    """What a decompressor makes of its source, up to a limit, with every fault in plain words."""
+    """Output of a decompressor, limited in size; errors become CompressionError."""
 
     def __init__(self, stream: Any, source: _Rejoined) -> None:
         self._stream = stream
@@ -97,8 +96,8 @@ class _Text(io.RawIOBase):
             raise CompressionError("the compressed stream is truncated") from None
         except (OSError, zlib.error, lzma.LZMAError) as error:
             if getattr(error, "errno", None) is not None:
-                raise  # the operating system's; decompressors raise OSError without a number
-            if "Truncated" in str(error):  # Arrow's word
+                raise  # error of the operating system; decompressors raise OSError without errno
+            if "Truncated" in str(error):  # the message of Arrow
                 raise CompressionError("the compressed stream is truncated") from None
             raise CompressionError(f"the compressed stream is damaged ({error})") from None
         self._n_bytes += size
@@ -106,8 +105,8 @@ class _Text(io.RawIOBase):
         if self._n_bytes > allowed:
             raise CompressionError(
                 f"the compressed stream unpacks to more than {self._max_ratio:g} times its size, "
-                "as files do that are made to fill memory; if it can be trusted, set the "
-                f"environment variable {MAX_RATIO_VARIABLE} to more than that"
+                "which may be an attempt to fill memory; if you trust it, set the environment "
+                f"variable {MAX_RATIO_VARIABLE} to a larger ratio"
             )
         return size
 
@@ -129,9 +128,9 @@ def _max_ratio() -> float:
 
 
 class _Streams(io.RawIOBase):
-    """The contents of consecutive streams; what follows the last one is not overlooked.
+    """Contents of concatenated streams; bytes after the last stream are an error.
 
-    Python's own `bz2.open` and `lzma.open` take it for the end of the file.
+    Python's `bz2.open` and `lzma.open` ignore such bytes.
     """
 
     def __init__(
@@ -162,7 +161,7 @@ class _Streams(io.RawIOBase):
                 return len(text)
 
     def _begin_next(self) -> bool:
-        """Turn to the next stream; return whether there is one."""
+        """Start the next stream; return whether there is one."""
         rest, n_zeros = self._decompressor.unused_data, 0
         while True:
             if self._padding:

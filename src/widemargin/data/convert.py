@@ -1,4 +1,4 @@
-"""Turn svmlight text into a folder of rows that each pass reads many times faster."""
+"""Convert svmlight text to a folder of Arrow or Parquet files."""
 
 import io
 import os
@@ -11,7 +11,7 @@ from widemargin.data.formats import Manifest
 from widemargin.data.shards import ShardWriter
 from widemargin.data.svmlight import read_svmlight_pieces
 
-# More would parse faster than one thread compresses and writes.
+# More threads would parse faster than the writer thread can compress and write.
 _THREADS = min(4, os.cpu_count() or 1)
 
 
@@ -22,17 +22,17 @@ def convert(
     format: str = "arrow",
     progress: Callable[[int], None] = lambda n_bytes: None,
 ) -> Manifest:
-    """Write the rows of svmlight text to `folder`, whatever their number, in little memory.
+    """Write the rows of svmlight text to `folder`, in little memory.
 
     Parameters
     ----------
     source : path or "-"
         As for `read_svmlight`.
     folder : path
-        Made if it does not exist. If it does, it must be empty. An error leaves nothing in it.
+        Created if it does not exist; must be empty otherwise. After an error it is empty.
     format : {"arrow", "parquet"}, default="arrow"
     progress : callable, optional
-        Gets the number of bytes read so far, now and then.
+        Called from time to time with the number of bytes read so far.
 
     Returns
     -------
@@ -42,7 +42,7 @@ def convert(
     Raises
     ------
     SvmlightError
-        If the text is malformed, truncated or without rows; names the file and the line.
+        If the text is malformed, truncated or has no rows; names the file and the line.
     """
     with ExitStack() as stack:
         if source == "-":
@@ -50,7 +50,7 @@ def convert(
         else:
             file = stack.enter_context(open(source, "rb", buffering=0))
             stream = _Counted(file, os.fspath(source))
-        # This thread reads, the writer's compresses, and in between there is most to do.
+        # This thread reads, the writer's thread compresses, and _THREADS threads parse.
         writer = stack.enter_context(ShardWriter(folder, format))
         pieces = read_svmlight_pieces(stream, n_threads=_THREADS)  # type: ignore[arg-type]
         for piece in pieces:
@@ -60,7 +60,7 @@ def convert(
 
 
 class _Counted:
-    """A stream of bytes that knows how many were read."""
+    """A stream that counts the bytes read."""
 
     def __init__(self, stream: io.RawIOBase | BinaryIO, name: str) -> None:
         self._stream: Any = stream

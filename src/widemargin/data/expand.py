@@ -1,12 +1,11 @@
 """Feature maps: record batches of raw columns in, sparse rows out.
 
-A reader applies a map to each batch as it comes from disk, so that disk holds the small raw
-column and memory the wide rows (Matsushima, Vishwanathan and Smola, "Linear support vector
-machines via dual cached loops", 2012, "Expanding features on the fly").
+A reader applies a map to each batch it reads, so the disk stores the small raw column and only
+memory holds the wide rows (Matsushima, Vishwanathan and Smola, "Linear support vector machines via
+dual cached loops", 2012, "Expanding features on the fly").
 
 Strings may be utf8 or binary, with 32- or 64-bit offsets, or dictionaries of these. A missing
-one counts as empty. Maps keep nothing from one batch to the next, so that threads may share one,
-and can be pickled.
+string counts as empty. Maps are stateless, so threads may share them, and can be pickled.
 """
 
 import reprlib
@@ -21,12 +20,12 @@ from scipy import sparse
 from widemargin.data.memory import MOST_FEATURES, CsrRows, csr_in_place
 from widemargin.kernels import expand as kernels
 
-# Entries one kernel call may write: about a twentieth of a second.
+# Entries written by one kernel call, which takes about 0.05 s.
 _ENTRIES_PER_CALL = 1 << 22
 
 
 class FeatureMap(Protocol):
-    """What turns columns of a record batch into rows of features."""
+    """Protocol: turns columns of a record batch into rows of features."""
 
     @property
     def columns(self) -> list[str]:
@@ -45,36 +44,36 @@ class FeatureMap(Protocol):
 
 @dataclass(frozen=True)
 class WeightedDegree:
-    """Substrings of 1 .. max_degree letters at each position of strings of one length.
+    """Substrings of 1 .. max_degree letters at each position of strings of equal length.
 
     There is one feature for each position i and each substring of j letters that fits there,
 
         n_features = sum over j = 1 .. max_degree of (length - j + 1) a^j,
 
     with a letters in the alphabet: 16,893,456 for length 200, degree 8 and ACGT. (The paper's
-    17,476,000 is length * sum_j a^j: it counts substrings that would run over the end, and are
-    never met.) Features are in order of position, then of length, then of the alphabet.
+    17,476,000 is length * sum_j a^j, which includes substrings that run over the end and never
+    occur.) Features are sorted by position, then by length, then alphabetically.
 
-    Inner products of rows are the weighted degree kernel, which the paper names, normalised: a
-    position at which two strings have the same j letters counts w_j = 2 (K - j + 1) / (K (K + 1)),
-    K = max_degree, and rows have unit length.
+    Inner products of rows are the normalised weighted degree kernel: a position at which two
+    strings have the same j letters counts w_j = 2 (K - j + 1) / (K (K + 1)), K = max_degree, and
+    rows have unit length.
 
-    Lower case is the same as upper case. A substring with a letter that is not in the alphabet,
-    such as N, has no feature.
+    Case is ignored. A substring with a letter that is not in the alphabet, such as N, has no
+    feature.
 
     Parameters
     ----------
     column : str
         Name of the column.
     length : int
-        Letters in each string.
+        Number of letters of each string.
     max_degree : int, default=8
-        Letters in the longest substrings.
+        Number of letters of the longest substrings.
     alphabet : str, default="ACGT"
         ASCII characters, all different.
     weighted : bool, default=True
-        Whether substrings of j letters have the value sqrt(w_j), before rows are scaled. If not,
-        all have the same.
+        Whether substrings of j letters have the value sqrt(w_j) before rows are scaled. If not,
+        all substrings have the same value.
     """
 
     column: str
@@ -111,7 +110,7 @@ class WeightedDegree:
         degrees = np.arange(1, self.max_degree + 1)
         n_fitting = np.minimum(self.length - np.arange(self.length), self.max_degree)
         n_features = np.cumsum(len(self.alphabet) ** degrees)[n_fitting - 1]  # of each position
-        # w_j but for a factor, which scaling to unit length takes out.
+        # w_j up to a factor, which scaling to unit length removes.
         weights = self.max_degree - degrees + 1.0 if self.weighted else np.ones(degrees.size)
         tables = (
             self._codes(),
@@ -135,7 +134,7 @@ class WeightedDegree:
             )
 
     def _codes(self) -> np.ndarray:
-        """1, 2, ... for the bytes that are letters, 0 for all others; (256,) int64."""
+        """Return 1, 2, ... for the bytes of the alphabet and 0 for all others; (256,) int64."""
         codes = np.zeros(256, dtype=np.int64)
         for code, letter in enumerate(self.alphabet, start=1):
             codes[[ord(letter.upper()), ord(letter.lower())]] = code
@@ -146,13 +145,13 @@ class WeightedDegree:
 class HashedNgrams:
     """Counts of n-grams, hashed into n_features features.
 
-    The characters are bytes, of which a letter beyond ASCII has several. Words are longest runs of
-    ASCII letters, digits, underscores and whatever is not ASCII; what separates them does not
-    matter. Case does. N-grams with the same hash share a feature, which has the sum of their
-    counts. A string too short for any n-gram makes a row without entries.
+    Characters are bytes; a non-ASCII letter has several. Words are maximal runs of ASCII letters,
+    digits, underscores and non-ASCII bytes; the separators between them are ignored. Case
+    matters. N-grams with the same hash share a feature, whose value is the sum of their counts.
+    A string too short for any n-gram gives an empty row.
 
-    The features of a string depend on nothing but the parameters: they are the same in every
-    process and on every machine.
+    The features of a string depend on the parameters only; they are the same in every process
+    and on every machine.
 
     Parameters
     ----------
@@ -161,12 +160,12 @@ class HashedNgrams:
     n_features : int, default=2**20
         A power of two, 2 .. 2^30.
     lengths : (int, int), default=(3, 5)
-        Characters or words in the shortest and in the longest n-grams.
+        Number of characters or words of the shortest and of the longest n-grams.
     unit : {"char", "word"}, default="char"
     normalize : bool, default=True
         Whether rows are scaled to unit length; if not, values are counts.
     seed : int, default=0
-        0 .. 2^64 - 1. Other n-grams share features under another seed.
+        0 .. 2^64 - 1. The seed determines which n-grams share a feature.
     """
 
     column: str
@@ -219,14 +218,15 @@ class HashedNgrams:
 
 @dataclass(frozen=True)
 class FromCallable:
-    """A function of yours as a feature map; what it returns is checked.
+    """A function as a feature map; its results are checked.
 
     Parameters
     ----------
     function : callable
-        Gets a record batch of `columns`, in this order, and returns a SciPy sparse matrix of real
-        numbers, shape (batch.num_rows, n_features). Left as it is; where it is not canonical CSR
-        of float32, a copy is made. To be pickled, the function must be one that can be imported.
+        Takes a record batch with `columns`, in this order, and returns a SciPy sparse matrix of
+        real numbers, shape (batch.num_rows, n_features). The matrix is not changed; if it is not
+        canonical CSR of float32, it is copied. To pickle the map, the function must be
+        importable.
     columns : list of str
     n_features : int
     """
@@ -266,7 +266,7 @@ class FromCallable:
             raise ValueError(f"{self._name_with(batch)} returned a bad matrix: {error}") from None
 
     def _name_with(self, batch: pa.RecordBatch) -> str:
-        """The function's name, and the batch by its first row."""
+        """Return the name of the function and the first row of the batch, for messages."""
         name = getattr(self.function, "__qualname__", repr(self.function))
         first = batch.slice(0, 1).to_pylist()
         return f"{name}, given {f'rows from {reprlib.repr(first[0])} on' if first else 'no rows'},"
@@ -278,14 +278,14 @@ def _check_n_features(n_features: int) -> None:
 
 
 def _canonical(matrix: sparse.spmatrix) -> sparse.csr_matrix:
-    """`matrix` as float32 with int32 indices that increase, without zeros; itself left alone."""
+    """Return a matrix as float32 with increasing int32 indices and no zeros."""
     rows = CsrRows(matrix).matrix
-    with np.errstate(over="ignore"):  # looked for next, to name the row
+    with np.errstate(over="ignore"):  # checked next, to name the row
         values = rows.data[: rows.indptr[-1]].astype(np.float32, copy=False)
     if not np.all(np.isfinite(values)):
         bad = int(np.argmin(np.isfinite(values)))
         row = int(np.searchsorted(rows.indptr, bad, side="right")) - 1
-        raise ValueError(f"row {row} of the batch has a value that is no finite float32")
+        raise ValueError(f"row {row} of the batch has a value that is not a finite float32")
     X = csr_in_place(values, rows.indices[: rows.indptr[-1]], rows.indptr, rows.shape[1])
     if not np.all(values):
         X = X.copy()
@@ -294,14 +294,14 @@ def _canonical(matrix: sparse.spmatrix) -> sparse.csr_matrix:
 
 
 class _Strings(NamedTuple):
-    """Strings as kernels take them.
+    """Strings in the layout of the kernels.
 
     Attributes
     ----------
     text : (m,) uint8 array
         Bytes, read-only.
     begins, ends : (n,) int64 arrays
-        Where each string begins and ends.
+        Offsets of the start and the end of each string.
     """
 
     text: np.ndarray
@@ -313,7 +313,7 @@ def _strings(batch: pa.RecordBatch, name: str) -> _Strings:
     column = batch.column(name)
     if pa.types.is_dictionary(column.type) and _has_offsets(column.type.value_type):
         text, begins, ends = _strings_in_place(column.dictionary)
-        # One more, empty, is what missing ones refer to.
+        # Missing strings refer to an extra, empty entry.
         place = column.indices.cast(pa.int64()).fill_null(begins.size).to_numpy()
         return _Strings(text, np.append(begins, 0)[place], np.append(ends, 0)[place])
     if not _has_offsets(column.type):
@@ -322,16 +322,16 @@ def _strings(batch: pa.RecordBatch, name: str) -> _Strings:
 
 
 def _has_offsets(kind: pa.DataType) -> bool:
-    """Whether arrays of this type are bytes, and offsets into them."""
+    """Return whether arrays of this type are stored as bytes and offsets."""
     return kind in (pa.utf8(), pa.large_utf8(), pa.binary(), pa.large_binary())
 
 
 def _strings_in_place(array: pa.Array) -> _Strings:
-    """The strings of an Arrow array; their bytes are not copied."""
+    """Return the strings of an Arrow array without copying their bytes."""
     n = len(array)
     _, offsets_buffer, text_buffer = array.buffers()
     text = np.frombuffer(text_buffer or b"", dtype=np.uint8)
-    text.flags.writeable = False  # whatever Arrow says: one kernel for all
+    text.flags.writeable = False  # always read-only, so that one compiled kernel is enough
     if n == 0:
         return _Strings(text, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
     is_large = array.type in (pa.large_utf8(), pa.large_binary())
@@ -347,28 +347,28 @@ def _strings_in_place(array: pa.Array) -> _Strings:
 def _filled(
     fill: Callable[..., None], most_entries: np.ndarray, n_features: int
 ) -> sparse.csr_matrix:
-    """The rows that ``fill(low, high, indices, values, row_ends)`` writes, some at a time.
+    """Return the rows that ``fill(low, high, indices, values, row_ends)`` writes, range by range.
 
     Parameters
     ----------
     fill : callable
         Fills the rows low <= i < high; see kernels/expand.py.
     most_entries : (n,) int64 array
-        Entries each row has at most.
+        Upper bound on the entries of each row.
     n_features : int
     """
-    room = int(most_entries.sum())
-    indices, values = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32)
+    capacity = int(most_entries.sum())
+    indices, values = np.empty(capacity, dtype=np.int32), np.empty(capacity, dtype=np.float32)
     row_ends = np.zeros(most_entries.size + 1, dtype=np.int64)
     for low, high in _ranges(most_entries):
         fill(low, high, indices, values, row_ends)
     for array in (indices, values):
-        array.resize(row_ends[-1], refcheck=False)  # the rest is given back; none is copied
+        array.resize(row_ends[-1], refcheck=False)  # frees the rest without a copy
     return csr_in_place(values, indices, row_ends, n_features)
 
 
 def _ranges(most_entries: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Yield (low, high) from first to last row, each of _ENTRIES_PER_CALL entries or one row."""
+    """Yield ranges (low, high) of rows with at most _ENTRIES_PER_CALL entries, or of one row."""
     entries_up_to = np.append(0, np.cumsum(most_entries))
     low = 0
     while low < most_entries.size:

@@ -1,8 +1,8 @@
-"""What rows look like on disk: formats told apart by their first bytes, and the manifest.
+"""File formats of rows on disk, detected from the first bytes, and the manifest.
 
-A folder that `widemargin convert` wrote holds parts, ``part-00000.arrow`` and so on, and a
-manifest, ``widemargin.json``. The manifest is written last and appears all at once, so a folder
-without one holds no more than a part of the rows.
+A folder written by `widemargin convert` has parts, ``part-00000.arrow`` and so on, and a manifest,
+``widemargin.json``. The manifest is written last and atomically, so a folder without one is
+incomplete.
 """
 
 import json
@@ -26,7 +26,7 @@ _OWN_PART = re.compile(r"part-\d{5,}\.(arrow|parquet)")
 
 
 class ShardError(ValueError):
-    """Rows on disk are damaged, incomplete or not what they were; the message names the file."""
+    """Rows on disk are damaged, incomplete or have changed; the message names the file."""
 
 
 def format_of(path: str | os.PathLike) -> str:
@@ -48,9 +48,9 @@ class Part:
     ----------
     name : str
     rows, entries : int
-        How many rows, and how many numbers in them.
+        Number of rows, and of stored values in them.
     batches : int
-        Record batches, each of which is read as one block.
+        Number of record batches; each is read as one block.
     bytes : int
         Size of the file.
     crc32 : int
@@ -67,7 +67,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a folder of parts holds; `qid` and `weight` say whether there are such columns."""
+    """Contents of a folder of parts; `qid` and `weight` tell whether it has these columns."""
 
     n_rows: int
     n_features: int
@@ -77,7 +77,7 @@ class Manifest:
     files: tuple[Part, ...]
 
     def write(self, folder: str | os.PathLike) -> None:
-        """Write to `folder`, all at once."""
+        """Write to `folder`, atomically."""
         values = {"format": "widemargin rows", "version": _VERSION, **asdict(self)}
         with atomic_write(Path(folder, MANIFEST)) as file:
             file.write(json.dumps(values, indent=1).encode())
@@ -87,12 +87,12 @@ _Described = TypeVar("_Described", Part, Manifest)
 
 
 def read_manifest(folder: str | os.PathLike) -> Manifest:
-    """Read a folder's manifest, or say what is wrong with it."""
+    """Read the manifest of a folder; raises ShardError if it is invalid."""
     path = Path(folder, MANIFEST)
     try:
         values = parse_json(path.read_bytes())
         if not isinstance(values, dict) or values.pop("format", None) != "widemargin rows":
-            raise ValueError("it does not say that it is one")
+            raise ValueError("its format is not 'widemargin rows'")
         version = values.pop("version", None)
         if version == _VERSION:
             parts = _typed(values, "files", list)
@@ -113,10 +113,10 @@ def _part(values, where: str) -> Part:
 
 
 def _made(kind: type[_Described], values: dict) -> _Described:
-    """Return a Part or a Manifest, if `values` are its fields: whole numbers from 0 on, ..."""
+    """Return a Part or a Manifest from its fields; raises ValueError if one is invalid."""
     kinds = {field.name: field.type for field in fields(kind)}  # type: ignore[arg-type]
     if unknown := values.keys() - kinds.keys():
-        raise ValueError(f"{min(unknown)!r} means nothing")
+        raise ValueError(f"{min(unknown)!r} is unknown")
     return kind(**{name: _typed(values, name, wanted) for name, wanted in kinds.items()})
 
 
@@ -126,7 +126,7 @@ def _typed(values: dict, name: str, kind) -> Any:
     value = values[name]
     if kind is int:
         if type(value) is not int or not 0 <= value <= _MAX_COUNT:
-            raise ValueError(f"{name!r} is {value!r}, not a whole number from 0 on")
+            raise ValueError(f"{name!r} is {value!r}, not a whole number of at least 0")
     elif kind in (bool, str, list) and type(value) is not kind:
         raise ValueError(f"{name!r} is {value!r}, not {_IN_WORDS[kind]}")
     return value
@@ -142,7 +142,7 @@ def _consistent(manifest: Manifest) -> Manifest:
     if len(set(names)) < len(names):
         raise ValueError("it names a file twice")
     if manifest.n_features > MAX_FEATURES:
-        raise ValueError(f"{manifest.n_features} features, and there can be {MAX_FEATURES}")
+        raise ValueError(f"{manifest.n_features} features; the limit is {MAX_FEATURES}")
     for part in manifest.files:
         if not min(1, part.rows) <= part.batches <= part.rows or part.entries > (
             part.rows * manifest.n_features
@@ -154,8 +154,8 @@ def _consistent(manifest: Manifest) -> Manifest:
 def files_in(folder: str | os.PathLike) -> list[str]:
     """Return the Arrow and Parquet files in a folder without a manifest, sorted by name.
 
-    Raises ShardError where the folder is an unfinished conversion, or holds no such files.
-    Other files, such as Spark's ``_SUCCESS``, are left alone.
+    Raises ShardError if the folder is an unfinished conversion or has no such files. Other
+    files, such as Spark's ``_SUCCESS``, are ignored.
     """
     names = sorted(os.listdir(folder))
     if any(map(_OWN_PART.fullmatch, names)):
@@ -173,5 +173,5 @@ def files_in(folder: str | os.PathLike) -> list[str]:
 def _refuse_unfinished(folder) -> NoReturn:
     raise ShardError(
         f"{os.fspath(folder)}: has parts but no {MANIFEST}: the conversion was not finished, or "
-        "not all of it was copied"
+        "the folder was not copied completely"
     )

@@ -1,8 +1,7 @@
 """Write rows to a folder of parts that `open_rows` reads.
 
-Record batches are small enough that a reader's memory stays small, and parts of a size that is
-handled well. The default format, Arrow IPC compressed by lz4, is decoded several times faster
-than lists in Parquet, which more programs read.
+Record batches are small, so that readers need little memory. The default format, Arrow IPC with
+lz4 compression, is decoded several times faster than lists in Parquet; more programs read Parquet.
 """
 
 import contextlib
@@ -24,26 +23,26 @@ from widemargin.data.formats import MANIFEST, Manifest, Part, ShardError, part_n
 from widemargin.data.memory import CsrRows
 
 PART_BYTES = 256 << 20
-# Record batches on their way to the disk: enough to keep its thread busy.
-_BATCHES_AHEAD = 4
+# Record batches waiting to be written: enough to keep the writer thread busy.
+_MAX_QUEUED = 4
 
 
 class ShardWriter:
-    """Writes rows to a folder, piece by piece, with a thread that compresses and writes.
+    """Writes rows to a folder, piece by piece; a thread compresses and writes them.
 
-    As a context manager: leaving it writes the manifest, which makes the folder whole. Leaving
-    it by an error removes what was written.
+    Use it as a context manager: the manifest is written on exit. After an error, all written
+    files are removed.
 
     Parameters
     ----------
     folder : path
-        Made if it does not exist. If it does, it must be empty.
+        Created if it does not exist; must be empty otherwise.
     format : {"arrow", "parquet"}, default="arrow"
 
     Attributes
     ----------
     manifest : Manifest
-        What was written, once it is whole.
+        Contents of the folder, after exit.
 
     Examples
     --------
@@ -58,17 +57,17 @@ class ShardWriter:
         self.folder = Path(folder)
         self.format = format
         self.n_features = 0
-        self.has: tuple[bool, bool] | None = None  # qid, weight: as the first piece has them
+        self.has: tuple[bool, bool] | None = None  # whether the first piece has (qid, weight)
         self.parts: list[Part] = []
         self._made_folder = not self.folder.exists()
         self.folder.mkdir(exist_ok=True)
         if any(self.folder.iterdir()):
             why = "the folder is not empty"
             if any(self.folder.glob("part-*")) and not (self.folder / MANIFEST).exists():
-                why += ": it has parts of rows that were never written to their end"
+                why += ": it has parts of an unfinished conversion"
             raise FileExistsError(17, why, os.fspath(folder))
-        self._gathered: list[tuple] = []
-        self._gathered_bytes = 0
+        self._buffered: list[tuple] = []
+        self._buffered_bytes = 0
         self._part: _Part | None = None
         self._thread = ThreadPoolExecutor(1)
         self._writing: deque[Future] = deque()
@@ -79,10 +78,10 @@ class ShardWriter:
         Parameters
         ----------
         X : SciPy sparse of shape (n, d)
-            Values are rounded to float32. Pieces may differ in d: the largest one counts.
+            Values are rounded to float32. Pieces may differ in d; the largest d is used.
         y : array of shape (n,)
         qid, weight : array of shape (n,), optional
-            Every piece has them or none has.
+            Given for every piece or for none.
         """
         values, indices, indptr = _checked(X)
         columns = [
@@ -99,24 +98,24 @@ class ShardWriter:
         for begin, end in blocks.cuts(indptr):
             entries = slice(indptr[begin], indptr[end])
             size = blocks.decoded_bytes(end - begin, entries.stop - entries.start)
-            if self._gathered_bytes + size > blocks.BLOCK_BYTES:
+            if self._buffered_bytes + size > blocks.BLOCK_BYTES:
                 self._flush()
             lengths = np.diff(indptr[begin : end + 1])
             some = (None if c is None else c[begin:end] for c in columns)
-            self._gathered.append((values[entries], indices[entries], lengths, *some))
-            self._gathered_bytes += size
+            self._buffered.append((values[entries], indices[entries], lengths, *some))
+            self._buffered_bytes += size
 
     def _flush(self) -> None:
-        """Hand what was gathered to the thread that writes, as one record batch."""
-        if self._gathered:
-            if len(self._writing) == _BATCHES_AHEAD:
+        """Submit the buffered rows to the writer thread, as one record batch."""
+        if self._buffered:
+            if len(self._writing) == _MAX_QUEUED:
                 self._writing.popleft().result()
-            self._writing.append(self._thread.submit(self._write, self._gathered))
-            self._gathered, self._gathered_bytes = [], 0
+            self._writing.append(self._thread.submit(self._write, self._buffered))
+            self._buffered, self._buffered_bytes = [], 0
 
-    def _write(self, gathered: list[tuple]) -> None:
+    def _write(self, buffered: list[tuple]) -> None:
         joined: list[Any] = [
-            None if pieces[0] is None else np.concatenate(pieces) for pieces in zip(*gathered)
+            None if pieces[0] is None else np.concatenate(pieces) for pieces in zip(*buffered)
         ]
         values, indices, lengths, *columns = joined
         indptr = np.concatenate([[0], np.cumsum(lengths)])
@@ -180,7 +179,7 @@ class ShardWriter:
 
 
 def _checked(X) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return CSR arrays of sparse X, sorted, its values as finite float32."""
+    """Return the CSR arrays of sparse X, with sorted indices and finite float32 values."""
     if not sparse.issparse(X):
         raise TypeError(f"X must be a SciPy sparse matrix, not {type(X).__name__}")
     matrix = CsrRows(X).matrix
@@ -195,7 +194,7 @@ def _checked(X) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _checked_column(name: str, column) -> np.ndarray:
-    """Return numbers, one for each row, as the type they are kept in."""
+    """Return a column of numbers in the type it is stored in."""
     values = np.asarray(column)
     if values.dtype == object:
         values = np.array(values.tolist())
@@ -211,20 +210,20 @@ def _checked_column(name: str, column) -> np.ndarray:
 
 
 class _CheckedFile:
-    """A file being written, which knows its size and checksum."""
+    """A file being written; keeps track of its size and checksum."""
 
     def __init__(self, path: Path) -> None:
-        self._file = open(path, "xb", buffering=0)  # noqa: SIM115 - closed by `finish`
+        self._file = open(path, "xb", buffering=0)  # noqa: SIM115 - `finish` closes it
         self.bytes = 0
         self.crc32 = 0
 
     def write(self, data) -> int:
-        if self._file.closed:  # abandoned, which Arrow's writers do not know
+        if self._file.closed:  # abandoned; Arrow's writers may still write
             return len(data)
         view = memoryview(data)
         self.crc32 = zlib.crc32(view, self.crc32)
         self.bytes += len(view)
-        while len(view):  # a system call may take less than it is given
+        while len(view):  # a system call may write fewer bytes
             view = view[self._file.write(view) :]
         return len(data)
 
@@ -232,7 +231,7 @@ class _CheckedFile:
         return self.bytes
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: the file is unbuffered."""
 
     def finish(self) -> None:
         os.fsync(self._file.fileno())
@@ -242,7 +241,7 @@ class _CheckedFile:
         self._file.close()
 
     def close(self) -> None:
-        """Left to `finish` and `abandon`."""
+        """Do nothing: `finish` and `abandon` close the file."""
 
     closed = False
 
@@ -263,7 +262,7 @@ class _Part:
         self.file = _CheckedFile(path)
         try:
             self.sink = _SINKS[format](self.file, schema)
-        except BaseException:  # a full disk: nobody else knows of the file yet
+        except BaseException:  # for example a full disk: no one else would remove the file
             self.file.abandon()
             path.unlink()
             raise

@@ -1,7 +1,6 @@
 """Read svmlight (LIBSVM) text, plain or compressed, into a CSR matrix.
 
-The text streams through in pieces of whole lines, so that memory holds the result and one
-piece, however large the file.
+The text is parsed in chunks of whole lines, so memory holds only the result and one chunk.
 """
 
 import io
@@ -45,7 +44,7 @@ _MESSAGES = {
 
 
 class SvmlightError(ValueError):
-    """The text is not svmlight, or not all of it is there; the message says where."""
+    """The text is malformed or truncated; the message names the file and the line."""
 
 
 @dataclass(frozen=True)
@@ -77,19 +76,19 @@ def read_svmlight(
     """Read lines ``label [qid:N] index:value ... [# comment]``.
 
     Indices start at 1 and increase along a line. Each number is the double nearest to its
-    decimal text, then rounded to `dtype`. A value ``NULL``, LETOR's word for a missing one, is
-    left out of X as a zero would be; its index counts all the same.
+    decimal text, then rounded to `dtype`. A value ``NULL``, which LETOR uses for a missing value,
+    is not stored, so it is zero; its index still counts towards the number of features.
 
     Parameters
     ----------
     source : path, "-" or binary file object
-        "-" is the standard input. Text compressed by gzip, bzip2, xz or zstd is recognised
-        by its first bytes, whatever its name; if it unpacks to more than 250 times its size,
-        and to more than 256 MiB, it is refused, unless the environment variable
-        ``WIDEMARGIN_MAX_COMPRESSION_RATIO`` allows more. A file object is read to its end, not
-        closed.
+        "-" is standard input. Compression by gzip, bzip2, xz or zstd is detected from the first
+        bytes, not from the name. Text that decompresses to more than 250 times its size and more
+        than 256 MiB is refused, unless the environment variable
+        ``WIDEMARGIN_MAX_COMPRESSION_RATIO`` allows more. A file object is read to its end and
+        not closed.
     n_features : int, optional
-        Number of columns; larger indices are an error. Default: the largest index met.
+        Number of columns; larger indices are an error. Default: the largest index in the file.
     dtype : float32 or float64
         Type of the values of X.
 
@@ -100,7 +99,7 @@ def read_svmlight(
     Raises
     ------
     SvmlightError
-        If the text is malformed, truncated or without rows; names the file and the line.
+        If the text is malformed, truncated or has no rows; names the file and the line.
     """
     pieces = list(read_svmlight_pieces(source, n_features, dtype, _chunk_bytes=_chunk_bytes))
     return _joined_pieces(pieces)
@@ -114,11 +113,10 @@ def read_svmlight_pieces(
     n_threads: int = 1,
     _chunk_bytes: int = _CHUNK_BYTES,
 ) -> Iterator[SvmlightData]:
-    """Yield what `read_svmlight` would return, a few megabytes of text at a time.
+    """Yield the contents of an svmlight file in pieces, each from a few megabytes of text.
 
-    Parameters and errors are those of `read_svmlight`; `n_threads` pieces are parsed at once.
-    Every piece has rows; where `n_features` is not given, it has as many columns as the largest
-    index met so far.
+    Parameters and errors are those of `read_svmlight`; `n_threads` pieces are parsed in parallel.
+    Every piece has rows. Without `n_features`, it has as many columns as the largest index so far.
     """
     dtype = np.dtype(dtype)
     if dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
@@ -134,18 +132,18 @@ def read_svmlight_pieces(
             stream, name = sys.stdin.buffer, "standard input"
         else:
             name = os.fspath(source)
-            # Unbuffered: the reader asks for large blocks, a buffer would only copy them.
+            # Unbuffered: reads are large, and a buffer would only copy them.
             stream = stack.enter_context(open(source, "rb", buffering=0))
         parser = _Parser(name, n_features, dtype)
         texts = _whole_lines(decompressed(stream, name), name, _chunk_bytes)
         for piece in parser.pieces(texts, n_threads):
             if piece.y.size:
                 yield piece
-        parser.check_that_there_were_rows()
+        parser.check_not_empty()
 
 
 class _Scanned(NamedTuple):
-    """What one piece of text says, whatever stands before it."""
+    """Parsed chunk of text, independent of the chunks before it."""
 
     parsed: grammar.Parsed
     values: np.ndarray
@@ -156,7 +154,7 @@ class _Scanned(NamedTuple):
 
 
 class _Parser:
-    """Turns pieces of text into pieces of a matrix."""
+    """Parses chunks of text into pieces of a matrix."""
 
     def __init__(self, name: str, n_features: int | None, dtype: np.dtype) -> None:
         self.name = name
@@ -165,24 +163,24 @@ class _Parser:
         self.lines = 0
         self.largest_index = 0
         self.qid_state = grammar.QID_UNKNOWN
-        self._of_thread = threading.local()
+        self._thread_local = threading.local()
 
     def pieces(
         self, texts: Iterator[tuple[bytearray, int]], n_threads: int
     ) -> Iterator[SvmlightData]:
-        """Yield the rows of whole lines ``buffer[:stop]``, piece by piece.
+        """Yield the rows of the chunks ``buffer[:stop]``, each of whole lines.
 
-        Threads scan pieces before it is known what stands before them, which only matters to
-        query ids and to errors. What was scanned under a wrong assumption is scanned again.
+        Threads scan chunks before the earlier ones are accepted, and so have to guess whether
+        the file has query ids. A chunk scanned with a wrong guess is scanned again.
         """
         if n_threads == 1:
             for buffer, stop in texts:
                 yield self._accept(buffer, self._scan(buffer, stop, self.qid_state))
             return
-        begun: deque[tuple[bytearray, int, int, Future]] = deque()
+        pending: deque[tuple[bytearray, int, int, Future]] = deque()
 
         def first() -> SvmlightData:
-            buffer, stop, assumed, scanning = begun.popleft()
+            buffer, stop, assumed, scanning = pending.popleft()
             scanned = scanning.result()
             if assumed != self.qid_state:
                 scanned = self._scan(buffer, stop, self.qid_state)
@@ -191,21 +189,21 @@ class _Parser:
         with ThreadPoolExecutor(n_threads) as pool:
             for buffer, stop in texts:
                 scanning = pool.submit(self._scan, buffer, stop, self.qid_state)
-                begun.append((buffer, stop, self.qid_state, scanning))
-                if len(begun) > n_threads:
+                pending.append((buffer, stop, self.qid_state, scanning))
+                if len(pending) > n_threads:
                     yield first()
-            while begun:
+            while pending:
                 yield first()
 
     def _scan(self, buffer: bytearray, stop: int, qid_state: int) -> "_Scanned":
-        """Parse ``buffer[:stop]``; look at nothing that other pieces change."""
-        mine = self._of_thread
-        if getattr(mine, "n_bytes", -1) < len(buffer):
-            mine.n_bytes, mine.workspace = len(buffer), _workspace(len(buffer))
+        """Parse ``buffer[:stop]``; uses no state that other chunks change."""
+        local = self._thread_local
+        if getattr(local, "n_bytes", -1) < len(buffer):
+            local.n_bytes, local.workspace = len(buffer), _workspace(len(buffer))
         max_index = grammar.MAX_INDEX if self.n_features is None else int(self.n_features)
         text = np.frombuffer(buffer, dtype=np.uint8)
-        parsed = grammar.parse_lines(text, stop, max_index, qid_state, *mine.workspace)
-        indices, values, row_ends, labels, qids, left_slots, left_spans = mine.workspace
+        parsed = grammar.parse_lines(text, stop, max_index, qid_state, *local.workspace)
+        indices, values, row_ends, labels, qids, left_slots, left_spans = local.workspace
         values, labels = values[: parsed.entries], labels[: parsed.rows]
         if parsed.n_left and parsed.error == grammar.OK:
             slots = left_slots[: parsed.n_left]
@@ -214,7 +212,7 @@ class _Parser:
             in_entry = slots >= 0
             values[slots[in_entry]] = numbers[in_entry]
             labels[~slots[~in_entry]] = numbers[~in_entry]
-        with np.errstate(over="ignore"):  # overflow is looked for later, to name the line
+        with np.errstate(over="ignore"):  # `_check_range` reports overflow with its line
             rounded = values.astype(self.dtype)
         return _Scanned(
             parsed,
@@ -226,7 +224,7 @@ class _Parser:
         )
 
     def _accept(self, buffer: bytearray, scanned: "_Scanned") -> SvmlightData:
-        """Return as rows what follows the pieces accepted before."""
+        """Return a scanned chunk as rows, after all chunks before it were accepted."""
         parsed = scanned.parsed
         if parsed.error != grammar.OK:
             self._fail(buffer, parsed)
@@ -238,7 +236,7 @@ class _Parser:
         X = csr_in_place(scanned.values, scanned.indices, scanned.indptr, n_features)
         return SvmlightData(X, scanned.labels, scanned.qids)
 
-    def check_that_there_were_rows(self) -> None:
+    def check_not_empty(self) -> None:
         if self.lines == 0:
             raise SvmlightError(f"{self.name}: no rows; the file is empty")
         if self.qid_state == grammar.QID_UNKNOWN:
@@ -248,7 +246,7 @@ class _Parser:
         token = _shown(buffer, parsed.position)
         if parsed.error == grammar.INDEX_TOO_LARGE:
             if self.n_features is None:
-                message = f"index of {token} is over {grammar.MAX_INDEX}, the largest there can be"
+                message = f"index of {token} is over {grammar.MAX_INDEX}, the largest supported"
             else:
                 message = f"index of {token} is over n_features = {self.n_features}"
         else:
@@ -270,7 +268,7 @@ class _Parser:
 
 
 def _workspace(n_bytes: int) -> tuple[np.ndarray, ...]:
-    """Room for all that `n_bytes` of text can hold; pages never written cost nothing."""
+    """Return arrays for everything in `n_bytes` of text; unwritten pages take no memory."""
     most_entries, most_rows = n_bytes // 4, n_bytes // 2
     return (
         np.empty(most_entries, dtype=np.int32),
@@ -284,7 +282,7 @@ def _workspace(n_bytes: int) -> tuple[np.ndarray, ...]:
 
 
 def _joined_pieces(pieces: list[SvmlightData]) -> SvmlightData:
-    """Put the pieces of one file, in their order, together."""
+    """Concatenate the pieces of one file."""
     n_features = pieces[-1].X.shape[1]
     row_ends, entries = [np.zeros(1, dtype=np.int64)], 0
     for piece in pieces:
@@ -294,13 +292,13 @@ def _joined_pieces(pieces: list[SvmlightData]) -> SvmlightData:
     values = [piece.X.data for piece in pieces]
     labels = [piece.y for piece in pieces]
     qids = [piece.qid for piece in pieces if piece.qid is not None]
-    pieces.clear()  # from here on the lists alone hold the arrays
+    pieces.clear()  # from here on only the lists hold the arrays, so `_joined` can free them
     X = csr_in_place(_joined(values), _joined(indices), _joined(row_ends), n_features)
     return SvmlightData(X, _joined(labels), _joined(qids) if qids else None)
 
 
 def _joined(pieces: list[np.ndarray]) -> np.ndarray:
-    """Concatenate, letting go of each piece once copied, so that memory does not double."""
+    """Concatenate, and free each piece once it is copied, so that memory does not double."""
     whole = np.empty(sum(map(len, pieces)), dtype=pieces[0].dtype)
     end = len(whole)
     while pieces:
@@ -311,7 +309,7 @@ def _joined(pieces: list[np.ndarray]) -> np.ndarray:
 
 
 def _shown(buffer: bytearray, position: int) -> str:
-    """The token at `position`, quoted, and shortened if long."""
+    """Return the token at `position`, quoted, and shortened if it is long."""
     head = bytes(buffer[position : position + _SHOWN_CHARACTERS + 1])
     token = head.split(None, 1)[0]
     if len(token) > _SHOWN_CHARACTERS:
@@ -320,13 +318,13 @@ def _shown(buffer: bytearray, position: int) -> str:
 
 
 def _line_of_row(buffer: bytearray, row: int) -> int:
-    """Number, from 1, of the line that holds row `row` (from 0) of the piece."""
+    """Return the line number, from 1, of row `row` (from 0) of a chunk."""
     for number, line in enumerate(buffer.split(_NEWLINE), start=1):
         if line.split(b"#", 1)[0].strip():
             row -= 1
             if row < 0:
                 return number
-    raise AssertionError("the piece has fewer rows than the parser found")
+    raise AssertionError("the chunk has fewer rows than the parser found")
 
 
 def _name_of(stream: BinaryIO) -> str:
@@ -337,8 +335,8 @@ def _name_of(stream: BinaryIO) -> str:
 def _whole_lines(
     stream: io.BufferedReader, name: str, chunk_bytes: int
 ) -> Iterator[tuple[bytearray, int]]:
-    """Yield (buffer, stop): ``buffer[:stop]`` are whole lines, and the buffer is let go."""
-    buffer = bytearray(chunk_bytes + 1)  # one more, for the newline a last line may lack
+    """Yield (buffer, stop): ``buffer[:stop]`` are whole lines. Buffers are not reused."""
+    buffer = bytearray(chunk_bytes + 1)  # one extra byte for a missing newline at the end
     filled = 0
     while True:
         begin = filled
@@ -359,7 +357,7 @@ def _whole_lines(
 
 
 def _fill(stream: io.BufferedReader, room: memoryview, name: str) -> int:
-    """Read until `room` is full or the stream ends."""
+    """Read until `room` is full or the stream ends; return the number of bytes."""
     try:
         return stream.readinto(room)
     except CompressionError as error:

@@ -1,4 +1,4 @@
-"""Named data sets, for benchmarks: arrays by `load`, strings as record batches."""
+"""Named data sets for benchmarks: `load` returns arrays; strings come as record batches."""
 
 from widemargin.datasets.folder import DATA_VARIABLE, DatasetMissing
 from widemargin.datasets.named import Dataset, equal_frequency_ranks, load, names

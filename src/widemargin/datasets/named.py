@@ -3,19 +3,19 @@
 >>> from widemargin.datasets import load
 >>> rcv1 = load("rcv1")  # doctest: +SKIP
 
-The package ships no data. `load` looks in the folder named by ``$WIDEMARGIN_DATA`` first, then
-asks scikit-learn's own fetchers where they have the set, and otherwise raises `DatasetMissing`,
-which says what is missing and where it can be had.
+The package contains no data. `load` looks in the folder ``$WIDEMARGIN_DATA``, then tries
+scikit-learn's fetchers, and otherwise raises `DatasetMissing`, which names the missing files and
+their source.
 
-Features are as published, except that those of covtype and mnist are scaled to [0, 1], abalone's
-sex is three columns of 0 and 1, and a letter of splice_worm is four. mslr and mq2007_agg are for
-ranking; their rows have a query. In mq2007_agg a feature is the position of a document in one of
-21 lists, 1 the first, and 0 if it is not in the list. abalone, bank8fm, california and stock are
-regression sets, which the literature on ordinal regression cuts into ranks:
-`equal_frequency_ranks` does. winequality has ranks of its own.
+Features are as published, with these exceptions: covtype and mnist are scaled to [0, 1]; the sex
+in abalone and the letters of splice_worm are one-hot encoded. mslr and mq2007_agg are ranking
+sets with queries. A feature of mq2007_agg is the position of a document in one of 21 lists,
+starting at 1, and 0 if it is not in the list. abalone, bank8fm, california and stock are
+regression sets; `equal_frequency_ranks` turns their targets into ranks, as in the literature on
+ordinal regression. winequality has ranks.
 
-debian_paths, file paths and the sections of the packages they belong to, is meant to be larger
-than memory once its features are made. `load` does not know it: `debian_paths_batches` streams it.
+debian_paths has file paths and the sections of their packages. Its features are meant to be larger
+than memory, so `load` does not return it; `debian_paths_batches` streams it.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ class Dataset:
     name : str
     X : ndarray or csr_matrix of float32, shape (n, d)
     y : ndarray of int64, shape (n,)
-        Labels; -1 and +1 in the two-class sets, grades or ranks in the ranking and ordinal ones.
-        In the regression sets it is float64: the target itself.
+        Labels: -1 and +1 in two-class sets, grades in ranking sets, ranks in ordinal sets. In
+        regression sets the float64 target.
     X_test, y_test : as X and y, or None
-        The published test part, where there is one.
+        The published test set, if there is one.
     qid : ndarray of int64 or None
         Query of each row, in ranking sets.
     source : {"folder", "scikit-learn"}
-        Where it came from. scikit-learn's rcv1, news20 and california hold the same collections
-        but other rows or features than the files here do, so results from the two do not compare.
+        Where it was loaded from. scikit-learn's rcv1, news20 and california have other rows or
+        features than the files, so their results are not comparable.
     """
 
     name: str
@@ -83,12 +83,12 @@ def load(name: str, *, download: bool = True) -> Dataset:
     name : str
         One of `names()`.
     download : bool, default=True
-        Whether scikit-learn's fetchers may be asked for what ``$WIDEMARGIN_DATA`` does not hold.
+        Whether to try scikit-learn's fetchers for sets that are not in ``$WIDEMARGIN_DATA``.
 
     Raises
     ------
     DatasetMissing
-        It is not in ``$WIDEMARGIN_DATA`` and scikit-learn has no such set or cannot reach it.
+        It is not in ``$WIDEMARGIN_DATA``, and scikit-learn cannot fetch it.
     ValueError
         `name` is not one of `names()`.
     """
@@ -113,10 +113,10 @@ def load(name: str, *, download: bool = True) -> Dataset:
 
 
 def equal_frequency_ranks(target: np.ndarray, n_ranks: int) -> np.ndarray:
-    """Cut a regression target into ranks of about as many rows each.
+    """Cut a regression target into ranks with about the same number of rows.
 
-    Equal targets get equal ranks. From the lowest up, each rank takes distinct targets until its
-    rows are nearest to an equal share of those not yet ranked; every rank gets some.
+    Equal targets get equal ranks. Starting from the lowest, each rank takes distinct targets until
+    its number of rows is closest to an equal part of the remaining rows; no rank is empty.
 
     Parameters
     ----------
@@ -135,20 +135,20 @@ def equal_frequency_ranks(target: np.ndarray, n_ranks: int) -> np.ndarray:
     """
     distinct, place, counts = np.unique(target, return_inverse=True, return_counts=True)
     if distinct.size < n_ranks:
-        raise ValueError(f"{n_ranks} ranks take as many distinct targets, not {distinct.size}")
+        raise ValueError(f"{n_ranks} ranks need as many distinct targets, not {distinct.size}")
     rows_up_to = np.cumsum(counts)
-    ends: list[int] = []  # of the ranks but the last, as places among the distinct targets
+    ends: list[int] = []  # of all ranks but the last, as indices of distinct targets
     begin = ranked = 0
     for still_to_come in range(n_ranks - 1, 0, -1):
-        share = ranked + (rows_up_to[-1] - ranked) / (still_to_come + 1)
+        wanted = ranked + (rows_up_to[-1] - ranked) / (still_to_come + 1)
         candidates = rows_up_to[begin : distinct.size - still_to_come]
-        begin += int(np.argmin(np.abs(candidates - share))) + 1
+        begin += int(np.argmin(np.abs(candidates - wanted))) + 1
         ranked = int(rows_up_to[begin - 1])
         ends.append(begin)
     return np.searchsorted(ends, place, side="right") + 1
 
 
-# --- readers: one file layout each; they return the fields of Dataset -----------------------
+# --- readers, one per file layout; they return the fields of Dataset -----------------------
 
 
 def _csr_from_npz(path: Path, label_key: str) -> tuple[sp.csr_matrix, np.ndarray]:
@@ -191,7 +191,7 @@ def _read_mnist(folder: Path) -> dict:
 
 
 def _read_idx(path: Path) -> np.ndarray:
-    """The uint8 array of an idx file: a magic number, the big-endian shape, the bytes."""
+    """Return the uint8 array of an idx file: magic number, big-endian shape, bytes."""
     with gzip.open(path) as file:
         content = file.read()
     if len(content) < 4 or content[:3] != b"\x00\x00\x08":
@@ -200,7 +200,7 @@ def _read_idx(path: Path) -> np.ndarray:
     shape = np.frombuffer(content, dtype=">u4", count=n_dimensions, offset=4).astype(np.int64)
     values = np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * n_dimensions)
     if values.size != shape.prod():
-        raise ValueError(f"{path.name} is cut: {values.size} values where {shape.prod()} are due")
+        raise ValueError(f"{path.name} is truncated: {values.size} of {shape.prod()} values")
     return values.reshape(shape)
 
 
@@ -227,7 +227,7 @@ def _read_queries(folder: Path, files: tuple[str, ...], n_features: int) -> dict
 
 
 def _read_arff(file: str, folder: Path) -> dict:
-    """The last attribute is the target; nominal ones become a column per value."""
+    """Read an ARFF file; the last attribute is the target, nominal ones are one-hot encoded."""
     from scipy.io.arff import loadarff
 
     with gzip.open(folder / file, "rt", encoding="ascii") as stream:
@@ -270,7 +270,7 @@ def _read_splice_worm(folder: Path) -> dict:
     return {"X": X, "y": np.array(labels, dtype=np.int64)}
 
 
-# --- scikit-learn's fetchers; one attempt each, so that an offline machine hears at once -----
+# --- scikit-learn's fetchers, with one attempt each, so that they fail fast offline -----
 
 
 def _fetch_rcv1() -> dict:
@@ -334,7 +334,7 @@ def _plus_minus(is_positive: np.ndarray) -> np.ndarray:
 
 
 def _scaled_to_unit_interval(X: np.ndarray) -> np.ndarray:
-    """Each column moved and stretched to [0, 1]; a constant column becomes 0."""
+    """Scale each column to [0, 1]; a constant column becomes 0."""
     low = X.min(axis=0)
     width = X.max(axis=0) - low
     return (X - low) / np.where(width > 0, width, 1)
@@ -342,7 +342,7 @@ def _scaled_to_unit_interval(X: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Entry:
-    """How one named set is read from the folder, fetched, and where its files come from."""
+    """How to read or fetch a data set, and the source of its files."""
 
     files: tuple[str, ...]
     read: Callable[[Path], dict]
@@ -350,7 +350,7 @@ class _Entry:
     fetch: Callable[[], dict] | None = None
 
     def one_against_rest(self, positive_label: int) -> _Entry:
-        """The two-class form of this set: `positive_label` is +1, every other class -1."""
+        """Return the two-class version of this set: `positive_label` is +1, all else -1."""
 
         def relabelled(get: Callable[..., dict], *args) -> dict:
             fields = get(*args)

@@ -1,8 +1,8 @@
-"""Data sets of strings, as record batches: what feature maps make rows of.
+"""Data sets of strings, as record batches for feature maps.
 
-debian_paths, file paths and the sections of the packages they belong to, is meant to be larger
-than memory once its features are made; it is streamed from its file. splice_worm is DNA around
-possible splice sites; `load` knows it too, with four columns for each letter.
+debian_paths has file paths and the sections of their packages. Its features are meant to be larger
+than memory, so it is streamed from its file. splice_worm is DNA around possible splice sites;
+`load` returns it one-hot encoded.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ DEBIAN_SECTIONS = tuple(_SECTIONS.split())
 
 
 def debian_paths_batches(rows_per_batch: int = 1 << 16) -> Iterator[pa.RecordBatch]:
-    """Stream debian_paths from its compressed file, which takes pyarrow.
+    """Stream debian_paths from its compressed file. Needs pyarrow.
 
     Parameters
     ----------
     rows_per_batch : int, default=65536
-        Rows in each batch but the last.
+        Number of rows of each batch but the last.
 
     Returns
     -------
     iterator of pyarrow.RecordBatch
-        Columns ``label``, int64, the section's place in ``DEBIAN_SECTIONS`` (the first one of a
-        file that belongs to several packages), and ``path``, utf8. The file is sorted by path.
+        Columns ``label``, int64, the index of the section in ``DEBIAN_SECTIONS`` (the first one
+        if a file belongs to several packages), and ``path``, utf8. Sorted by path.
 
     Raises
     ------
@@ -59,12 +59,12 @@ def debian_paths_batches(rows_per_batch: int = 1 << 16) -> Iterator[pa.RecordBat
 
 
 def splice_worm_batches(rows_per_batch: int = 1 << 12) -> Iterator[pa.RecordBatch]:
-    """Stream splice_worm, which takes pyarrow.
+    """Stream splice_worm. Needs pyarrow.
 
     Parameters
     ----------
     rows_per_batch : int, default=4096
-        Rows in each batch but the last.
+        Number of rows of each batch but the last.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def _splice_worm_batches(folder: Path, rows_per_batch: int) -> Iterator[pa.Recor
 
 
 def read_splice_worm(folder: Path) -> tuple[list[int], list[bytes]]:
-    """Return labels and DNA strings of a FASTA file whose headers say ``label=``."""
+    """Return the labels and DNA strings of a FASTA file with ``label=`` in its headers."""
     with bz2.open(folder / SPLICE) as stream:
         lines = stream.read().split()
     labels = [int(line[len(b"label=") :]) for line in lines if line.startswith(b"label=")]
@@ -106,7 +106,7 @@ def _folder_of(name: str, file: str, home: str) -> Path:
 
 
 def _read_debian_paths(path: Path, rows_per_batch: int) -> Iterator[pa.RecordBatch]:
-    """Lines ``path section/package,section/package...``; a path may have blanks."""
+    """Parse lines ``path section/package,section/package...``; paths may contain blanks."""
     import pyarrow as pa
 
     label_of = {name.encode(): label for label, name in enumerate(DEBIAN_SECTIONS)}

@@ -1,4 +1,4 @@
-"""Probabilities from scores: sigmoids that scikit-learn fits to scores of held-out rows."""
+"""Calibration: sigmoids, fitted by scikit-learn to the scores of held-out rows."""
 
 import numpy as np
 from scipy.special import expit
@@ -13,7 +13,7 @@ from widemargin.words import label_in_words
 
 
 class _Scores(ClassifierMixin, BaseEstimator):
-    """A classifier of two classes, False and True, whose rows are its scores already."""
+    """A binary classifier (False, True) whose single feature is the score."""
 
     def fit(self, X, y, sample_weight=None):
         self.classes_ = np.array([False, True])
@@ -22,39 +22,37 @@ class _Scores(ClassifierMixin, BaseEstimator):
     def decision_function(self, X):
         return X[:, 0]
 
-    def predict(self, X):  # scikit-learn asks for it, and never calls it
+    def predict(self, X):  # required by scikit-learn, but never called
         raise NotImplementedError
 
 
 def fit_sigmoids(scores, y, classes, sample_weight=None):
-    """Return (a, b) of each score's sigmoid 1 / (1 + exp(a s + b)), shape (m, 2).
+    """Return (a, b) of the sigmoid 1 / (1 + exp(a s + b)) of each score, shape (m, 2).
 
     Parameters
     ----------
     scores : ndarray of shape (n, m)
-        Of rows that the classifier was not trained on; m is 1 for two classes.
+        Scores of rows that the classifier was not trained on; m is 1 for two classes.
     y : ndarray of shape (n,)
-        All classes are among them (`check_held_out`).
+        Labels; every class must occur (`check_held_out`).
     classes : ndarray of shape (k,)
     sample_weight : ndarray of shape (n,) or None
     """
-    everything = np.arange(y.size)
+    all_rows = np.arange(y.size)
     sigmoids = []
     for score, label in zip(scores.T, classes[-scores.shape[1] :], strict=True):
         is_label = y == label
-        calibrated = CalibratedClassifierCV(
-            _Scores(), cv=[(everything, everything)], ensemble=False
-        )
-        with config_context(enable_metadata_routing=False):  # it would ask who wants the weights
+        calibrated = CalibratedClassifierCV(_Scores(), cv=[(all_rows, all_rows)], ensemble=False)
+        with config_context(enable_metadata_routing=False):  # routing would have to be requested
             calibrated.fit(score[:, None], is_label, sample_weight=sample_weight)
-        (whole,) = calibrated.calibrated_classifiers_
-        (sigmoid,) = whole.calibrators
+        (classifier,) = calibrated.calibrated_classifiers_
+        (sigmoid,) = classifier.calibrators
         sigmoids.append((sigmoid.a_, sigmoid.b_))
     return np.array(sigmoids)
 
 
 def check_held_out(y, classes) -> None:
-    """Raise ValueError if the rows that scores are calibrated on are not of all classes."""
+    """Raise ValueError if a class has no row among the held-out rows."""
     missing = np.setdiff1d(classes, y)
     if missing.size:
         raise ValueError(
@@ -69,15 +67,15 @@ def probabilities(scores, sigmoids):
     if each.shape[1] == 1:
         return np.hstack([1.0 - each, each])
     total = each.sum(axis=1, keepdims=True)
-    even = np.full_like(each, 1.0 / each.shape[1])
-    return np.divide(each, total, out=even, where=total > 0.0)
+    uniform = np.full_like(each, 1.0 / each.shape[1])
+    return np.divide(each, total, out=uniform, where=total > 0.0)
 
 
 def calibrate(model, rows, y, weights, folds, states, interruption):
-    """Return the sigmoids of a model, from scores by models that have not seen the rows.
+    """Return the sigmoids of a model, fitted to out-of-fold scores.
 
-    The rows are split into folds, and a model is trained without each, to the gap that the
-    model itself has reached, beginning from its solution: that is soon done.
+    For each fold, a model is trained on the other folds, to the relative gap that `model` has
+    reached. It is warm-started from the solution of `model`, so this is fast.
 
     Parameters
     ----------
@@ -88,9 +86,9 @@ def calibrate(model, rows, y, weights, folds, states, interruption):
     folds : list of (train, held_out)
         As `calibration_folds` returns them.
     states : list of State
-        Of the model's problems.
+        Solutions of the problems of the model.
     interruption : Interruption
-        Of the model's training: if it was interrupted, so is this.
+        The one of the model's training: if that was interrupted, this stops as well.
 
     Returns
     -------
@@ -120,30 +118,30 @@ def calibrate(model, rows, y, weights, folds, states, interruption):
 
 
 def calibration_folds(codes, classes, weights):
-    """Return stratified folds of the rows that have a weight, [(train, held_out)].
+    """Return stratified folds of the rows of positive weight, [(train, held_out)].
 
-    There are as many as the rarest class has rows, if these are few.
+    Their number is reduced to the number of rows of the rarest class if necessary.
 
     Parameters
     ----------
     codes : ndarray of int, shape (n,)
-        Place of each row's class in `classes`.
+        Index of the class of each row in `classes`.
     classes : ndarray of shape (k,)
     weights : ndarray of shape (n,) or None
 
     Raises
     ------
     ValueError
-        If a class has a single row, or none.
+        If a class has fewer than two rows.
     """
     counted = _counted(codes.size, weights)
     sizes = np.bincount(codes[counted], minlength=classes.size)
     rarest = int(sizes.min())
     if rarest < 2:
         label = label_in_words(classes[np.argmin(sizes)])
-        of_weight = "" if weights is None else " of a weight above zero"
+        of_weight = "" if weights is None else " of positive weight"
         raise ValueError(
-            "probability=True holds rows out to calibrate scores on, and class "
+            "probability=True calibrates scores by cross-validation, and class "
             f"{label} has {'only one' if rarest else 'no'} row{of_weight}"
         )
     splitter = StratifiedKFold(min(CALIBRATION_FOLDS, rarest))

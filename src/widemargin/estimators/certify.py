@@ -1,4 +1,4 @@
-"""Certify a fitted model against its training data, from nothing but its numbers."""
+"""Recompute the certificate of a fitted model."""
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -19,9 +19,9 @@ from widemargin.labels import places_of
 def certify(model, X, y, sample_weight=None, qid=None) -> Certificate:
     """Recompute the duality-gap certificate of `model` on its training data.
 
-    The objective is evaluated at the model's coefficients, the lower bound at its dual
-    variables (``dual_variables_``, or ``dual_points_`` and ``dual_weights_``); how they were
-    found does not matter.
+    The objective is evaluated at the coefficients of the model, the lower bound at its dual
+    variables (``dual_variables_``, or ``dual_points_`` and ``dual_weights_``), independently of
+    how they were found.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def certify(model, X, y, sample_weight=None, qid=None) -> Certificate:
     Returns
     -------
     Certificate
-        With one part per problem where several were solved: one class against the rest.
+        It has one part per one-versus-rest problem.
     """
     check_is_fitted(model)
     model = getattr(model, "best_estimator_", model)
@@ -69,7 +69,7 @@ def certify(model, X, y, sample_weight=None, qid=None) -> Certificate:
 
 
 def training_rows(model) -> int:
-    """Return how many rows `model` was trained on."""
+    """Return the number of rows that `model` was trained on."""
     if isinstance(model, OrderingModel):
         return model.n_samples_fit_
     return model.dual_variables_.shape[1]

@@ -1,4 +1,4 @@
-"""Linear ranking, with scikit-learn's face."""
+"""Linear ranking SVM as a scikit-learn estimator."""
 
 import warnings
 
@@ -24,65 +24,65 @@ from widemargin.metrics import pairwise_accuracy
 class LinearRanker(OrderingModel):
     """Linear ranking support vector machine with a certificate.
 
-    Learns scores w.x that put rows in the order of their grades y, within each group: the
-    documents of a query, or all rows. With two grades it optimises the area under the ROC
-    curve. Minimises ::
+    Learns scores w.x that rank rows by their grades y within each group: the documents of a
+    query, or all rows. With two grades it optimises the area under the ROC curve. Minimises ::
 
         1/2 |w|^2 + sum over pairs (i, j) of one group with y_i > y_j of
                     c_ij max(0, 1 - w.x_i + w.x_j)
 
-    where the c_ij sum up to C times the number of rows. Each iteration takes O(n log n) time
-    beside one pass over X, however many of the up to n^2 / 2 pairs there are.
+    where the c_ij sum to C times the number of rows. Each iteration takes one pass over X and
+    O(n log n) time, although there may be n^2 / 2 pairs.
 
     Parameters
     ----------
     C : float, default=1.0
-        Weight of the losses; larger means less regularisation.
+        Inverse regularisation strength: the weight of the losses.
     normalization : {"pairs", "queries"}, default="pairs"
-        Whether all pairs count alike, so that groups with many rows count for most, or all
-        groups do.
+        "pairs" weights all pairs equally, so large groups dominate; "queries" weights all groups
+        equally.
     solver : {"auto", "cpa", "ocas", "gca", "gca2", "tca"}, default="auto"
-        "cpa" is SVM-perf's cutting-plane method, "ocas" adds a line search, and "gca",
-        "gca2" and "tca" coarser ones. "auto" is "ocas".
+        "cpa" is SVM-perf's cutting-plane method, "ocas" adds an exact line search, and "gca",
+        "gca2" and "tca" use approximate ones. "auto" is "ocas".
     tol : float, default=1e-3
-        Stop when the relative duality gap, (primal - dual) / primal, is proved to be at
-        most this: at most that fraction of the objective could still be saved.
+        Stop when the certified relative duality gap, (primal - dual) / primal, is at most
+        `tol`. More training could then reduce the objective by at most that fraction.
     max_iter : int, default=10000
-        Iterations.
+        Maximum number of iterations.
     max_time : float or None, default=None
-        Seconds. Those that Numba takes to compile kernels, in the first fit ever, do not count.
+        Maximum time in seconds, without the time that Numba compiles kernels in the first fit.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        "cuda" trains on a GPU by CuPy; rows that do not fit are streamed through it. "auto" does
-        so if there is a GPU, and room on it.
+        "cuda" trains on a GPU (needs CuPy); rows that do not fit are streamed through it. "auto"
+        takes a GPU if there is one and the rows fit on it.
     warm_start : bool, default=False
-        Start from the last fit, if the number of features is the same.
+        Start from the solution of the previous fit, if the number of features is the same.
     n_jobs : int or None, default=None
-        Threads. None means 1, -1 all processors.
+        Number of threads. None means 1, -1 all processors.
     verbose : int, default=0
-        1 shows the gap as it closes, on stderr.
+        1 prints the duality gap during training, on stderr.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        w. There is no intercept: it would cancel in every pair.
+        Weights w. There is no intercept: it would cancel in every pair.
     dual_points_ : ndarray of shape (m, n_features)
+        Points at which cutting planes touch the sum of losses.
     dual_weights_ : ndarray of shape (m,)
-        What proves the lower bound: a convex combination of planes under the objective's
-        second term, which touch it at these points; see `widemargin.certify`.
+        Weights of the convex combination of these planes that proves the lower bound; see
+        `widemargin.certify`.
     n_pairs_ : int
-        How many pairs there were to put in order.
+        Number of pairs in the training set.
     certificate_ : Certificate
-        Primal and dual value and their gap.
+        Primal value, dual value and duality gap.
     history_ : list of Record
-        One per iteration: time, primal, dual, gap, rows in a pair with a loss, time by phase.
+        One per iteration: time, primal, dual, gap, rows in a pair with a loss, time per phase.
     solver_ : str
         The solver used.
     status_ : {"converged", "max_iter", "max_time", "rounding", "interrupted", "callback"}
-        Why training stopped; "rounding" where float64 cannot prove `tol` on this data.
+        Why training stopped; "rounding" if float64 cannot prove `tol` on this data.
     n_iter_ : int
-        Iterations.
+        Number of iterations.
     n_samples_fit_ : int
-        Rows of the training data.
+        Number of rows of the training set.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
 
@@ -129,17 +129,17 @@ class LinearRanker(OrderingModel):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            float32 and float64, C-ordered or CSR, are used in place.
+            C-ordered arrays and CSR matrices of float32 or float64 are not copied.
         y : array-like of shape (n_samples,)
-            Grades: any numbers, ties allowed; higher ones should rank higher. Or ordered
-            categories, as `OrdinalSVC` takes them, which are graded 0, 1, 2, ...
+            Grades: numbers, ties allowed; higher grades should rank higher. Or ordered
+            categories as in `OrdinalSVC`, which get the grades 0, 1, 2, ...
         qid : array-like of shape (n_samples,), default=None
-            Group of each row, in any order; only rows of one group are compared. None
-            makes all rows one group.
+            Group of each row, in any order; only rows of the same group are compared. None
+            means that all rows are one group.
         sample_weight : array-like of shape (n_samples,), default=None
-            A pair weighs as much as the product of its rows' weights, so that a weight of two
-            equals a row given twice. With ``normalization="queries"`` a group weighs as much
-            as its rows do on average: equal weights within a group are the group's weight.
+            The weight of a pair is the product of the weights of its rows, so a weight of two
+            equals a repeated row. With ``normalization="queries"``, the weight of a group is the
+            mean weight of its rows.
 
         Returns
         -------
@@ -152,7 +152,7 @@ class LinearRanker(OrderingModel):
         rows = brought_near(placed(X, self.device), self)
         problem = self._problem(rows, y, qid, sample_weight)
         if problem.left_out.size:
-            _say_what_is_left_out(problem.left_out, np.unique(qid))
+            _warn_of_groups_without_pairs(problem.left_out, np.unique(qid))
         metadata = {"qid": qid, "sample_weight": sample_weight}
         self._fit_order(problem, {"X": X, "y": y, "metadata": metadata}).record()
         if came_on_gpu:
@@ -167,7 +167,7 @@ class LinearRanker(OrderingModel):
         return OrderingProblem(self, rows, grades, weights, group)
 
     def decision_function(self, X):
-        """Return the score w.x of each row, (n,): the higher, the higher it ranks."""
+        """Return the score w.x of each row, (n,); higher scores rank higher."""
         return self._scores(X)
 
     def predict(self, X):
@@ -175,10 +175,10 @@ class LinearRanker(OrderingModel):
         return self._scores(X)
 
     def score(self, X, y, qid=None, sample_weight=None):
-        """Return the fraction of pairs that are in the right order.
+        """Return the fraction of pairs that are ranked correctly.
 
-        Equal scores count one half. With two grades in `y` and no `qid`, it is the area under
-        the ROC curve.
+        Ties count one half. With two grades in `y` and no `qid`, this is the area under the ROC
+        curve.
         """
         scores = on_host(self.decision_function(X))
         grades = check_grades(y)
@@ -186,12 +186,11 @@ class LinearRanker(OrderingModel):
         return pairwise_accuracy(grades, scores, qid, sample_weight, normalization=weigh)
 
 
-def _say_what_is_left_out(left_out, names):
-    """Warn of groups without pairs."""
+def _warn_of_groups_without_pairs(left_out, names):
     several = left_out.size > 1
     warnings.warn(
         f"{left_out.size} {'groups have' if several else 'group has'} no two rows of different "
-        f"grades: nothing to learn from {'them' if several else 'it'}, left out "
+        f"grades and {'are' if several else 'is'} ignored "
         f"(qid {names[left_out[0]]}{', ...' if several else ''}; "
         f"groups that remain: {names.size - left_out.size})",
         UserWarning,

@@ -1,4 +1,4 @@
-"""Linear support vector classification, with scikit-learn's face."""
+"""Linear SVM classifier as a scikit-learn estimator."""
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -34,9 +34,9 @@ from widemargin.solvers import auto
 
 
 def wants_probability(estimator) -> bool:
-    """Return True; AttributeError, which says what to do, if there will be no probabilities."""
+    """Return True, or raise AttributeError if ``probability=False``."""
     if not estimator.probability:
-        raise AttributeError("predict_proba is there with probability=True only")
+        raise AttributeError("predict_proba is available only with probability=True")
     return True
 
 
@@ -47,68 +47,70 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
 
         1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i (w.x_i + b))^p      p = 1 or 2
 
-    and one such problem per class, against all others, where there are more; or, with
-    ``multi_class="crammer_singer"``, one problem for all k classes together, ::
+    and for more classes one such problem per class (one versus rest); or, with
+    ``multi_class="crammer_singer"``, a single problem for all k classes, ::
 
         1/2 sum_j |w_j|^2 + C sum_i weight_i max_j ([j != y_i] + s_ij - s_iy),   s = W x + b
 
     Parameters
     ----------
     C : float, default=1.0
-        Weight of the losses, summed over rows; larger means less regularisation.
+        Inverse regularisation strength: the weight of the sum of losses.
     loss : {"squared_hinge", "hinge", "smooth_hinge"}, default="squared_hinge"
         "hinge" is the loss of ``sklearn.svm.SVC``; "squared_hinge" (p = 2) is the default
-        of ``sklearn.svm.LinearSVC``. Of no meaning to "crammer_singer", as in scikit-learn.
+        of ``sklearn.svm.LinearSVC``. "smooth_hinge" is a parabola up to a margin of 0, and a
+        straight line from there on. Ignored by "crammer_singer", as in scikit-learn.
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
-        One class against the rest, or all classes in one problem. With two classes the latter
-        is the hinge loss at 2 C, and is solved as such.
+        One versus rest, or all classes in one problem. For two classes, "crammer_singer" is
+        the hinge loss at 2 C and is solved as such.
     solver : {"auto", "dcd", "acf", "newton", "cpa", "ocas", "gca", "gca2", "tca", "stream", \
             "bm", "sbm"}, default="auto"
-        "dcd" is LIBLINEAR's dual coordinate descent; "acf" visits rows as often as it pays.
-        "newton" is Newton's method on a smooth hinge, for many rows of few features.
-        Cutting planes follow: "cpa" is SVM-perf's method, "ocas" adds an exact line
-        search, and "gca", "gca2" and "tca" approximate ones. "stream" is StreamSVM, for rows
-        that `widemargin.open_rows` reads from disk; "bm" and "sbm" are block minimisation.
+        "dcd" is LIBLINEAR's dual coordinate descent; "acf" adapts how often it visits each
+        row. "newton" is Newton's method on a smoothed hinge, for many rows of few features.
+        Cutting planes: "cpa" is SVM-perf's method, "ocas" adds an exact line search, and "gca",
+        "gca2" and "tca" use approximate ones. "stream" is StreamSVM, for rows that
+        `widemargin.open_rows` reads from disk; "bm" and "sbm" are block minimisation.
     tol : float, default=1e-3
-        Stop when the relative duality gap, (primal - dual) / primal, is proved to be at
-        most this: at most that fraction of the objective could still be saved.
+        Stop when the certified relative duality gap, (primal - dual) / primal, is at most
+        `tol`. More training could then reduce the objective by at most that fraction.
     fit_intercept : bool, default=True
     penalized_intercept : bool, default=False
-        By default the intercept is free, as in ``sklearn.svm.SVC``. True adds b^2 / 2 to
-        the objective, as ``sklearn.svm.LinearSVC`` does.
+        By default the intercept is not penalised, as in ``sklearn.svm.SVC``. True adds b^2 / 2
+        to the objective, as ``sklearn.svm.LinearSVC`` does.
     class_weight : dict, "balanced" or None, default=None
-        Multiplies the weight of every row of a class.
+        Factor on the sample weights of each class.
     max_iter : int, default=10000
-        Passes over the rows, per class; iterations of cutting planes.
+        Maximum number of passes over the rows per class, or of iterations of Newton's method
+        or cutting planes.
     max_time : float or None, default=None
-        Seconds for the whole fit. Those that Numba takes to compile kernels, in the first fit
-        ever, do not count.
+        Maximum time of the fit in seconds, without the time that Numba compiles kernels in the
+        first fit.
     probability : bool, default=False
-        Whether `predict_proba` is wanted: scores are calibrated by scikit-learn, on those that
-        models trained without a fifth of the rows each, beginning from this one, give to that
-        fifth. For these, `max_time` counts anew.
+        Whether to calibrate scores, for `predict_proba`. scikit-learn's sigmoids are fitted to
+        out-of-fold scores of five-fold cross-validation, whose models are warm-started from
+        this one. `max_time` applies to them separately.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        "cuda" trains on a GPU by CuPy, with "newton" and cutting planes; rows that do not fit
-        are streamed through it. "auto" does so if there is a GPU, and room on it.
+        "cuda" trains on a GPU (needs CuPy) with "newton" or cutting planes; rows that do not
+        fit are streamed through it. "auto" takes a GPU if there is one and the rows fit on it.
     memory_budget : int, str or None, default=None
-        For rows on disk: bytes, or "512MB", "4GiB", that training may use besides the interpreter.
-        None means 1 GiB. Rows that fit are read into memory, if `solver` is "auto"; else "stream",
-        "bm" and "sbm" keep as many there as they can.
+        For rows on disk: memory for training in bytes, or as "512MB" or "4GiB", not counting the
+        interpreter. None means 1 GiB. With ``solver="auto"``, rows that fit are read into memory.
+        "stream", "bm" and "sbm" keep as many rows in memory as fit.
     checkpoint : path-like or None, default=None
-        For rows on disk: where to keep the state of a run, written every 20 seconds. A run that
-        was killed goes on from there when it is started again; one that ends well removes it.
-        With several classes, one file for each: the path, a dot and the class's number.
+        For rows on disk: file for the state of the run, written every 20 seconds. After a crash,
+        the same fit resumes from it; a fit that completes removes it. With several classes, each
+        has its own file: the path, a dot and the number of the class.
     warm_start : bool, default=False
-        Start from the last fit's dual variables, if the number of rows and the classes are
-        the same.
+        Start from the dual variables of the previous fit, if the number of rows and the classes
+        are the same.
     n_jobs : int or None, default=None
-        Threads; classes are trained side by side, and cutting planes split the rows among
-        threads that are left. None means 1, -1 all processors.
+        Number of threads. Classes are trained in parallel; cutting planes split the rows among
+        the remaining threads. None means 1, -1 all processors.
     random_state : int, RandomState instance or None, default=None
-        Of the order in which rows are visited. The same seed and data give the same bits, but
-        with "stream", whose visits depend on when rows arrive.
+        Seed of the order in which rows are visited. The same seed and data give the same bits,
+        except with "stream", which depends on the speed of the disk.
     verbose : int, default=0
-        1 shows the gap as it closes, on stderr.
+        1 prints the duality gap during training, on stderr.
 
     Attributes
     ----------
@@ -116,22 +118,22 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
     intercept_ : ndarray of shape (1,) or (n_classes,)
     dual_variables_ : CSR array of shape (1, n_samples) or (n_classes, n_samples)
-        What proves the lower bound; see `widemargin.certify`.
+        Dual variables, which prove the lower bound; see `widemargin.certify`.
     certificate_ : Certificate
-        Primal and dual value and their gap; ``certificate_.parts`` has one per class where
-        each had a problem of its own.
+        Primal value, dual value and duality gap; ``certificate_.parts`` has one certificate per
+        one-versus-rest problem.
     history_ : list of Record
-        One per gap check: time, iteration, primal, dual, gap, rows visited, time by phase.
+        One per gap check: time, iteration, primal, dual, gap, rows visited, time per phase.
     solver_ : str
-        The solver used. "newton, then acf" (or "ocas", for rows on disk or on a GPU) where
-        Newton's method was stuck with a problem, and another solver went on from there.
+        The solver used. "newton, then acf" (or "ocas", for rows on disk or on a GPU) if Newton's
+        method made no progress and another solver continued from its point.
     status_ : {"converged", "max_iter", "max_time", "rounding", "interrupted", "callback"}
-        Why training stopped; "converged" only if every class did, "rounding" where float64
+        Why training stopped; "converged" only if every class converged, "rounding" if float64
         cannot prove `tol` on this data.
     n_iter_ : int
-        Whole passes over the rows or iterations, the most that any class took.
+        Number of complete passes over the rows or of iterations, the maximum over classes.
     sigmoids_ : ndarray of shape (1, 2) or (n_classes, 2)
-        a and b of 1 / (1 + exp(a s + b)), the probability that belongs to a score s; with
+        a and b of the calibrated probability 1 / (1 + exp(a s + b)) of a score s; with
         ``probability=True``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -200,14 +202,14 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            float32 and float64, C-ordered or CSR, are used in place. Or rows on disk, as
-            `widemargin.open_rows` returns them. Or an array or sparse matrix on a GPU: CuPy's,
-            or any that DLPack knows; then `coef_`, `intercept_` and `dual_variables_` (dense)
-            are CuPy arrays.
+            C-ordered arrays and CSR matrices of float32 or float64 are not copied. Or rows on
+            disk from `widemargin.open_rows`. Or an array or sparse matrix on a GPU, of CuPy or
+            any library with DLPack; then `coef_`, `intercept_` and `dual_variables_` (dense) are
+            CuPy arrays.
         y : array-like of shape (n_samples,)
             Class labels; on the host or on a GPU.
         sample_weight : array-like of shape (n_samples,), default=None
-            A weight of two equals a row given twice, a weight of zero a row left out.
+            A weight of two equals a repeated row, a weight of zero a row left out.
 
         Returns
         -------
@@ -306,7 +308,7 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
     def to_sklearn(self):
         """Return a plain ``sklearn.svm.LinearSVC`` that predicts the same.
 
-        For exporters that know scikit-learn only, and for machines without widemargin.
+        For exporters that support only scikit-learn, and for machines without widemargin.
         """
         from sklearn.svm import LinearSVC as SklearnLinearSVC
 

@@ -1,4 +1,4 @@
-"""Linear support vector classification that chooses its own C."""
+"""Linear SVM classifier that chooses C by cross-validation."""
 
 import copy
 import inspect
@@ -41,49 +41,49 @@ from widemargin.solvers.descent import SINGLE_PRECISION_TOL
 class LinearSVCCV(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """`LinearSVC` whose C is chosen by cross-validation.
 
-    All folds are trained together from the smallest C to the largest, each from where it ended at
-    the last one. They share X: a row that is held out has a weight of zero. The best C is then
-    trained on all rows, beginning with the mean of the folds.
+    All folds are trained together from the smallest C to the largest, each warm-started from its
+    solution at the last C. They share X: held-out rows have weight zero. The model at the best C
+    is then trained on all rows, warm-started from the mean of the folds.
 
     Parameters
     ----------
     Cs : int or array-like of shape (n_Cs,), default=20
-        Values of C, in any order; or how many of them from 1e-3 to 1e3, evenly spaced by their
-        logarithms.
+        Values of C, in any order; or the number of values from 1e-3 to 1e3, evenly spaced on a
+        logarithmic scale.
     cv : int, splitter or iterable, default=5
-        As in scikit-learn: a number of stratified folds, a splitter, or pairs of row numbers to
-        train on (one named twice counts twice) and to hold out.
+        As in scikit-learn: a number of stratified folds, a splitter, or pairs (train, test) of
+        row indices; a repeated training row counts twice.
     scoring : str, callable or None, default=None
-        A scorer of scikit-learn's that takes labels or scores, not probabilities; or
+        A scorer of scikit-learn that takes labels or decision values, not probabilities; or
         scorer(estimator, X, y). None is accuracy.
     probability : bool, default=False
-        Whether `predict_proba` is wanted. It is calibrated on the scores of held-out rows, which
-        the search has made anyway.
+        Whether to calibrate scores, for `predict_proba`. Sigmoids are fitted to the out-of-fold
+        scores of the search.
     loss, multi_class, solver, tol, fit_intercept, penalized_intercept, class_weight, max_iter, \
     device, memory_budget, n_jobs, random_state
-        As in `LinearSVC`; max_iter is for each training. Threads go to folds and classes.
+        As in `LinearSVC`; max_iter is per training. Threads train folds and classes.
     max_time : float or None, default=None
-        Seconds for all trainings; each C gets its share, and so does the last one, on all rows.
-        Those that Numba takes to compile kernels, in the first fit ever, do not count.
+        Maximum time of the search in seconds, divided among the values of C and the last training
+        on all rows, without the time that Numba compiles kernels in the first fit.
     verbose : int, default=0
-        1 shows how far the search has come, on stderr.
+        1 shows a progress bar on stderr.
 
     Attributes
     ----------
     C_ : float
-        The best one: of those with the highest mean score, the smallest.
+        The best C: the smallest one with the highest mean score.
     Cs_ : ndarray of shape (n_Cs,)
-        All there were to try, in the order of Cs.
+        The values of C to try, in the order of Cs.
     scores_ : ndarray of shape (n_folds, n_Cs)
-        Score of each on the rows held out. NaN where the search was stopped before.
+        Scores on the held-out rows; NaN for values of C that were not tried.
     relative_gaps_ : ndarray of shape (n_folds, n_Cs)
-        How well each was trained: the certified relative duality gap.
+        Certified relative duality gap of each training.
     best_estimator_ : LinearSVC
-        Trained on all rows at `C_`. All it has, this has, too: `classes_`, `coef_`,
+        Model trained on all rows at `C_`. Its attributes are copied: `classes_`, `coef_`,
         `intercept_`, `dual_variables_`, `certificate_`, `history_`, `solver_`, `n_iter_`, and
         `sigmoids_` with ``probability=True``.
     status_ : {"converged", "max_iter", "max_time", "rounding", "interrupted", "callback"}
-        Why the last training stopped, or, the last two, why the search did.
+        Why the last training stopped; the last two also say why the search stopped.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
 
@@ -154,12 +154,12 @@ class LinearSVCCV(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimato
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            As for `LinearSVC`; also rows on disk.
+            As for `LinearSVC`, rows on disk included.
         y : array-like of shape (n_samples,)
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
-            Counts in training and, where the scorer takes it, in scoring. Rows of weight zero
-            are in no fold.
+            Used in training and, if the scorer supports it, in scoring. Rows of weight zero are
+            in no fold.
         groups : array-like of shape (n_samples,), default=None
             For splitters that keep groups together.
 

@@ -1,4 +1,4 @@
-"""Linear ordinal regression, with scikit-learn's face."""
+"""Linear ordinal regression as a scikit-learn estimator."""
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -27,29 +27,30 @@ ERRORS = ("absolute", "zero_one")
 class OrdinalSVC(ClassifierMixin, OrderingModel):
     """Linear ordinal regression with a certificate.
 
-    For labels that have an order: grades, stars, stages. Learns scores that order the rows,
-    as `LinearRanker` does over all pairs of different labels, and then thresholds between the
-    labels that make the least error on the training rows that any thresholds can.
+    For ordered labels such as grades, stars or stages. Learns scores that rank the rows, as
+    `LinearRanker` does, and then the thresholds between the labels that minimise the training
+    error for these scores.
 
     Parameters
     ----------
     C : float, default=1.0
-        Weight of the losses; larger means less regularisation.
+        Inverse regularisation strength: the weight of the losses.
     error : {"absolute", "zero_one"}, default="absolute"
-        What the thresholds minimise: by how many ranks predictions are off, or how many are.
+        Error that the thresholds minimise: the mean absolute error in ranks, or the fraction of
+        wrong predictions.
     solver, tol, max_iter, max_time, device, warm_start, n_jobs, verbose
         As in `LinearRanker`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Labels that training rows have, from the lowest to the highest. Categories that no
-        row has are not among them.
+        Labels of the training set, from the lowest to the highest; categories without rows are
+        left out.
     thresholds_ : ndarray of shape (n_classes - 1,)
-        Never falling. A row is of class j if j of them are below its score. A class that no
-        row is best given has two equal ones, or an infinite one.
+        Non-decreasing. A row is predicted to be of class j if j thresholds are below its score.
+        They may be equal or infinite, if a class is best never predicted.
     coef_, dual_points_, dual_weights_, n_pairs_, certificate_, history_, solver_, status_
-        As in `LinearRanker`; the certificate is about the order.
+        As in `LinearRanker`; the certificate is about the ranking problem.
     n_iter_, n_samples_fit_, n_features_in_, feature_names_in_
         As in `LinearRanker`.
 
@@ -92,7 +93,7 @@ class OrdinalSVC(ClassifierMixin, OrderingModel):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True  # on classes that have no order
+        tags.classifier_tags.poor_score = True  # on classes without an order
         return tags
 
     @with_callbacks
@@ -103,13 +104,13 @@ class OrdinalSVC(ClassifierMixin, OrderingModel):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            float32 and float64, C-ordered or CSR, are used in place.
+            C-ordered arrays and CSR matrices of float32 or float64 are not copied.
         y : array-like of shape (n_samples,)
-            Labels: numbers, fractions too (half stars), in their order; or ordered categories,
-            in the order given: a pandas.Categorical with ``ordered=True``, a Series of that
-            type, or a polars Series of type Enum. Words without an order are refused.
+            Labels: numbers, which may be fractions; or ordered categories: a pandas.Categorical
+            with ``ordered=True``, a Series of that type, or a polars Series of type Enum.
+            Strings without an order are refused.
         sample_weight : array-like of shape (n_samples,), default=None
-            A weight of two equals a row given twice, a weight of zero a row left out.
+            A weight of two equals a repeated row, a weight of zero a row left out.
 
         Returns
         -------
@@ -143,7 +144,7 @@ class OrdinalSVC(ClassifierMixin, OrderingModel):
             )
 
         def finish(coef):
-            # By the very product that predictions are made of, where there are two ways.
+            # Use the same product as predictions do, so that rounding is the same.
             X = rows.matrix if isinstance(rows, RowsInMemory) else rows
             scores = on_host(linear_scores(X, coef))
             thresholds = best_thresholds(scores, ranks, len(self.classes_), weights, self.error)
@@ -152,7 +153,7 @@ class OrdinalSVC(ClassifierMixin, OrderingModel):
         return OrderingProblem(self, rows, ranks, weights, finish=finish)
 
     def score_samples(self, X):
-        """Return the score w.x of each row, (n,), which `thresholds_` divide into classes."""
+        """Return the score w.x of each row, (n,); `thresholds_` divide scores into classes."""
         return self._scores(X)
 
     def predict(self, X):

@@ -59,7 +59,7 @@ _NOT_OF_A_PATH = ("C", "probability", "warm_start", "checkpoint")
 
 @dataclass(frozen=True)
 class SVMPath:
-    """Classifiers for a sequence of costs, as `widemargin.svm_path` returns them.
+    """Classifiers for a sequence of values of C: the result of `widemargin.svm_path`.
 
     Attributes
     ----------
@@ -68,9 +68,9 @@ class SVMPath:
     intercepts : ndarray of shape (n_Cs, 1) or (n_Cs, n_classes)
     certificates : list of Certificate
     n_iter : ndarray of shape (n_Cs,)
-        Passes over the rows or iterations, the most that any class took.
+        Number of passes over the rows or of iterations, the maximum over classes.
     solvers : list of str
-        The solver used for each.
+        The solver used for each C.
     statuses : list of str
         Why each training stopped: "converged", "max_iter", "max_time",
         "rounding" or "interrupted".
@@ -89,26 +89,27 @@ class SVMPath:
 
 @threads.one_for_blas()
 def svm_path(X, y, *, Cs=20, sample_weight=None, **parameters) -> SVMPath:
-    """Train a linear support vector classifier for each of several costs.
+    """Train a linear support vector classifier for each of several values of C.
 
-    From the smallest cost to the largest, each training starts where the one before it ended.
+    Training goes from the smallest C to the largest, each warm-started from the one before.
 
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Or rows on disk, as `widemargin.open_rows` returns them.
+        Or rows on disk from `widemargin.open_rows`.
     y : array-like of shape (n_samples,)
         Class labels.
     Cs : int or array-like of shape (n_Cs,), default=20
-        Costs in any order, or how many from 1e-3 to 1e3, evenly spaced by their logarithms.
+        Values of C in any order, or the number of values from 1e-3 to 1e3, evenly spaced on a
+        logarithmic scale.
     sample_weight : array-like of shape (n_samples,), default=None
     **parameters
-        Of `LinearSVC`: loss, tol and so on. Seconds of `max_time` are for the whole path.
+        Parameters of `LinearSVC`: loss, tol and so on. `max_time` is for the whole path.
 
     Returns
     -------
     SVMPath
-        In the order of Cs. After Ctrl-C, only of those that were reached.
+        In the order of Cs; after Ctrl-C, only the values that were reached.
 
     Examples
     --------

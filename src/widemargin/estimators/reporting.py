@@ -1,4 +1,4 @@
-"""A page about a fitted model, as a method of all estimators."""
+"""The `report` method of all estimators."""
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -10,30 +10,31 @@ from widemargin.estimators.order import check_grades
 
 
 class Reporting:
-    """Estimators that can tell what they are."""
+    """Mixin with the method `report`."""
 
     def report(self, path, X=None, y=None, *, qid=None, feature_names=None):
-        """Write a page about the fitted model: one HTML file that loads nothing.
+        """Write a report on the fitted model: one self-contained HTML file.
 
-        It tells what the certificate proves, how training went, which weights are largest and
-        how to repeat it; and, where rows are given, how well these are predicted.
+        It shows the certificate, the training history, the largest weights and how to reproduce
+        the model; and, if X and y are given, metrics, ROC and precision-recall curves and the
+        confusion matrix of its predictions.
 
         Parameters
         ----------
         path : path-like
-            Where to write. An existing file is replaced.
+            Output file. An existing file is replaced.
         X : {array-like, sparse matrix} of shape (n, n_features), default=None
-            Rows to predict: held out, best of all. Those on disk (`widemargin.open_rows`) are
-            read through once.
+            Rows to evaluate the model on, preferably a test set. Rows on disk
+            (`widemargin.open_rows`) are read once.
         y : array-like of shape (n,), default=None
-            Their labels or grades; None: the labels of rows on disk.
+            Labels or grades; None takes the labels of rows on disk.
         qid : array-like of shape (n,), default=None
-            Groups of the rows, for `LinearRanker`; None: those of rows on disk, or else none.
+            Groups of the rows, for `LinearRanker`; None takes the groups of rows on disk, if any.
         feature_names : mapping from name to column, or sequence of n_features names, default=None
-            A vocabulary, or names in the order of the columns. None: those of the data frame
-            that the model was fitted on; or else features are numbered from 0.
+            A vocabulary, or names in the order of the columns. None takes the column names of the
+            data frame that the model was fitted on, or else numbers the features from 0.
         """
-        # Imported when needed: templates are nothing that training waits for.
+        # Imported here, so that training does not wait for the templates to load.
         from widemargin.report import JudgedRows, write_report
         from widemargin.report.measures import judge
 
@@ -45,15 +46,15 @@ class Reporting:
             are_rows = isinstance(X, Rows)
             y = X.labels if y is None and are_rows else y
             if y is None:
-                raise ValueError("y is missing: without labels, there is nothing to compare with")
+                raise ValueError("y is missing: the report needs the labels of X")
             if qid is None and are_rows and not hasattr(self, "classes_"):
                 qid = X.qid
-            # Grades may be ordered categories, classes are whatever they are.
+            # Grades may be ordered categories; class labels may be of any type.
             y = _vector(y) if is_on_gpu(y) or hasattr(self, "classes_") else check_grades(y)
             judged = judge(self, X, y, None if qid is None else _vector(qid))
             rows = JudgedRows(judged)
         elif y is not None:
-            raise ValueError("y is given, but X is not: there are no rows to predict")
+            raise ValueError("y is given without X")
         write_report(self, path, rows, feature_names=feature_names)
 
 

@@ -1,4 +1,4 @@
-"""Checks of what a user passes in; each error names the parameter, or the row and column."""
+"""Validation of user input; errors name the parameter, or the row and column."""
 
 import math
 import re
@@ -15,8 +15,8 @@ from widemargin.data import Rows, as_rows
 from widemargin.data.devices import gpu_array, gpu_rows, is_on_gpu
 from widemargin.data.memory import RowsInMemory
 
-# Labels that are whole numbers not further apart are counted, not sorted.
-_FEW_NUMBERS = 1 << 16
+# Whole-number labels within a range of this size are counted rather than sorted.
+_MAX_LABEL_RANGE = 1 << 16
 
 
 def check_choice(name, value, choices):
@@ -57,7 +57,7 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "
 
 
 def check_bytes(name, value):
-    """Return a number of bytes, given as such or as "512MB", "4 GiB"; None if it is None."""
+    """Return a number of bytes from a number or a string such as "512MB"; None for None."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -70,7 +70,7 @@ def check_bytes(name, value):
 
 
 def check_costs(name, costs):
-    """Return values of C, (n,), given as such or as how many there should be."""
+    """Return values of C, (n,), from a list of values or the number of values."""
     if isinstance(costs, Integral) and not isinstance(costs, bool):
         check_count(name, costs)
         return np.logspace(-3.0, 3.0, int(costs))
@@ -86,7 +86,7 @@ def check_costs(name, costs):
 
 
 def check_training_parameters(estimator):
-    """Check the parameters that all estimators share: when to stop, threads, what to show."""
+    """Check the parameters that all estimators share: stopping rules, threads, verbosity."""
     check_positive("tol", estimator.tol)
     check_count("max_iter", estimator.max_iter)
     check_positive("max_time", estimator.max_time, optional=True)
@@ -96,17 +96,17 @@ def check_training_parameters(estimator):
 
 
 def check_labels(y):
-    """Return class labels as an array (n,), on a GPU if they are there."""
+    """Return class labels as an array (n,), on the GPU if y is there."""
     if is_on_gpu(y):
         return _check_gpu_numbers("y", y)
     y = check_label_values(y)
-    if y.dtype.kind not in "biuSU":  # which are classes, whatever they are
+    if y.dtype.kind not in "biuSU":  # discrete types are always classes
         check_classification_targets(y)
     return y
 
 
 def check_label_values(y):
-    """Return labels as an array (n,): words or numbers, fractions too, none of them missing."""
+    """Return labels, strings or numbers, as an array (n,); refuse missing ones."""
     y = column_or_1d(y, warn=True)
     missing = np.zeros(1, dtype=bool)
     if y.dtype.kind == "f":
@@ -119,13 +119,13 @@ def check_label_values(y):
 
 
 def classes_of(y, like=None):
-    """Return the labels that occur in y, sorted, and the place of each row's among them, (n,).
+    """Return the sorted labels that occur in y, and the index of each row's label, (n,).
 
-    Both are found where `like` is, if labels are numbers: a GPU sorts faster. So are the places.
+    Numeric labels are sorted on the device of `like`, and the indices stay there.
     """
     if like is not None and y.dtype.kind in "biuf":
         y = np.asarray(y, like=like)
-    elif _are_few_numbers(y):
+    elif _has_small_range(y):
         low = y.min()
         numbers = (y.astype(np.int64) if y.dtype.kind == "i" else y) - low
         places = np.flatnonzero(np.bincount(numbers))
@@ -133,27 +133,27 @@ def classes_of(y, like=None):
         codes[places] = np.arange(places.size)
         return low + places.astype(y.dtype), codes[numbers]
     classes = np.unique(y)
-    # A search among few labels is much faster than the sort that numpy.unique would do for it.
+    # A binary search among few labels is much faster than numpy.unique with return_inverse, which
+    # sorts all rows. The smallest integer type saves memory.
     codes = np.searchsorted(classes, y)
-    # An eighth, mostly.
     return on_host(classes), codes.astype(np.min_scalar_type(len(classes)))
 
 
-def _are_few_numbers(y):
+def _has_small_range(y):
     if not isinstance(y, np.ndarray) or y.dtype.kind not in "iu" or y.size == 0:
         return False
-    return int(y.max()) - int(y.min()) < _FEW_NUMBERS
+    return int(y.max()) - int(y.min()) < _MAX_LABEL_RANGE
 
 
 def check_groups(qid, n_rows):
-    """Return the number of each row's group, (n,), counted in their order; None without groups."""
+    """Return the index of each row's group in the sorted groups, (n,); None without groups."""
     if qid is None:
         return None
     return np.unique(check_qid(qid, n_rows), return_inverse=True)[1]
 
 
 def check_qid(qid, n_rows):
-    """Return the groups of rows as an array (n,), none of them missing."""
+    """Return the groups of rows as an array (n,); refuse missing ones."""
     qid = column_or_1d(qid)
     if qid.shape[0] != n_rows:
         raise ValueError(
@@ -179,12 +179,11 @@ def count_rows(X):
 
 
 def check_matrix(estimator, X, *, reset, at_least=1, finite=True):
-    """Return X as a C-ordered array or CSR matrix of floats, in place where it is one.
+    """Return X as a C-ordered float array or CSR matrix, without a copy if it is one already.
 
-    It must have so many rows. What is Rows already, on disk or elsewhere, is left alone: they
-    check themselves.
-    Raises ValueError, naming row and column, where a value is missing or infinite; if not
-    `finite`, that is left to `check_finite`.
+    X must have at least `at_least` rows. `Rows` (on disk, for example) are returned as they are,
+    since they validate themselves. Raises ValueError, naming row and column, if a value is
+    missing or infinite; with ``finite=False`` this is left to `check_finite`.
     """
     if isinstance(X, Rows):
         return _check_rows(estimator, X, reset)
@@ -209,9 +208,10 @@ def check_matrix(estimator, X, *, reset, at_least=1, finite=True):
 
 
 def check_finite(estimator, X, rows):
-    """Raise ValueError, naming row and column, where a value of X is missing or infinite.
+    """Raise ValueError, naming row and column, if a value of X is missing or infinite.
 
-    `rows` are those of X: finite sums of squares, which fits need anyway, prove all of it finite.
+    `rows` are the rows of X. Finite squared norms, which fits need anyway, prove all values
+    finite.
     """
     if isinstance(X, Rows) or is_on_gpu(X):
         return
@@ -257,7 +257,7 @@ def _check_gpu_numbers(name, values):
 
 @threads.one_for_blas()
 def linear_scores(X, coef, intercept=0.0):
-    """Return X coef + intercept where X is, (n,) or (n, m).
+    """Return X coef + intercept, (n,) or (n, m), on the device of X.
 
     Parameters
     ----------
@@ -272,10 +272,10 @@ def linear_scores(X, coef, intercept=0.0):
 
 
 def _check_structure(X):
-    """Raise ValueError where SciPy would read or write outside of the arrays of sparse X.
+    """Raise ValueError if the index arrays of sparse X are invalid.
 
-    SciPy's conversions trust their input. Column indices of CSR are left to the rows that
-    use them, which check them in any case.
+    SciPy's conversions do not check them, and could read or write out of bounds. The column
+    indices of CSR are checked by `Rows`.
     """
     name = f"X is not valid {X.format.upper()}"
     if X.format == "coo":
@@ -290,7 +290,7 @@ def _check_structure(X):
             raise ValueError(f"{name}: indptr has {X.indptr.size} entries, not {lines + 1}")
         if X.format != "csr":
             if X.indptr[0] != 0 or np.any(np.diff(X.indptr) < 0):
-                raise ValueError(f"{name}: indptr does not rise from 0")
+                raise ValueError(f"{name}: indptr does not increase from 0")
             if X.indptr[-1] > min(X.indices.size, X.data.shape[0]):
                 raise ValueError(f"{name}: indptr does not span its data")
             _check_places(f"{name}: index", X.indices, size)
@@ -303,10 +303,10 @@ def _check_places(name, places, size):
 
 
 def _check_finite(estimator, X):
-    # What lies behind the end of the last row is nobody's value.
+    # Entries after the end of the last row do not belong to the matrix.
     values = X.data[: X.indptr[-1]] if scipy.sparse.issparse(X) else X
-    # One finite sum proves all values finite without a mask of the matrix's size; in the values'
-    # own type it takes a quarter of the time, and hardly ever overflows.
+    # A finite sum proves all values finite, without a mask of the size of the matrix. Summing in
+    # the type of the values takes a quarter of the time and rarely overflows.
     with np.errstate(over="ignore", invalid="ignore"):
         if any(np.isfinite(np.sum(values, dtype=dtype)) for dtype in (values.dtype, np.float64)):
             return
@@ -327,7 +327,7 @@ def _check_finite(estimator, X):
 
 
 def check_weights(sample_weight, X):
-    """Return sample weights as float64 (n,), some of them above zero; None where all are one."""
+    """Return sample weights as float64 (n,), not all zero; None if all weights are one."""
     weights = check_some_weights(sample_weight, X)
     if weights is not None and not np.any(weights > 0.0):
         raise ValueError("sample_weight is zero for every row: there is nothing to train on")
@@ -335,7 +335,7 @@ def check_weights(sample_weight, X):
 
 
 def check_some_weights(sample_weight, X):
-    """Return the weights of some of the rows as float64 (m,); None where all are one."""
+    """Return the sample weights of a part of the rows as float64 (m,); None if all are one."""
     if sample_weight is None:
         return None
     if isinstance(sample_weight, Real):
@@ -347,9 +347,9 @@ def check_some_weights(sample_weight, X):
     except (TypeError, ValueError) as error:
         raise ValueError(f"sample_weight must be numbers: {error}") from None
     if sample_weight.shape == (count_rows(X),) == (0,):
-        return None  # scikit-learn does not check what is not there
+        return None  # scikit-learn cannot check empty weights
     if isinstance(X, Rows):
-        X = np.empty((X.n_rows, 0))  # all that is asked of it is its length
+        X = np.empty((X.n_rows, 0))  # only its length is used
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, allow_all_zero_weights=True)
     if np.any(weights < 0.0):
         row = int(np.argmax(weights < 0.0))

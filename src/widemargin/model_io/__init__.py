@@ -1,4 +1,4 @@
-"""Models on disk: widemargin's own format, and LIBLINEAR's text."""
+"""Model files: widemargin's own format, and LIBLINEAR's text format."""
 
 from widemargin.atomic import atomic_write
 from widemargin.model_io.liblinear import liblinear_labels, write_liblinear

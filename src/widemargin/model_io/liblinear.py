@@ -1,4 +1,4 @@
-"""Models as the text that LIBLINEAR reads."""
+"""LIBLINEAR's model files."""
 
 import os
 
@@ -13,20 +13,20 @@ _INT32 = np.iinfo(np.int32)
 
 
 def write_liblinear(model, path: str | os.PathLike) -> None:
-    """Write a fitted model as LIBLINEAR's text, which LIBLINEAR's own `predict` reads.
+    """Write a fitted model as a LIBLINEAR model file, for LIBLINEAR's `predict`.
 
     Parameters
     ----------
     model : fitted estimator
-        A `widemargin.LinearSVC`, or a `LinearSVCCV` for its `best_estimator_`, whose labels are
-        integers: LIBLINEAR knows no others.
+        A `widemargin.LinearSVC`, or a `LinearSVCCV`, of which `best_estimator_` is written. The
+        labels must be integers.
     path : path-like
-        Where to write, whole or not at all. An existing file is replaced.
+        Output file, written atomically. An existing file is replaced.
 
     Raises
     ------
     TypeError
-        The model is no LinearSVC: LIBLINEAR's text has no form for others.
+        The model is not a LinearSVC; LIBLINEAR's format has only classifiers.
     ValueError
         The labels are not integers that fit into 32 bits.
     """
@@ -35,18 +35,17 @@ def write_liblinear(model, path: str | os.PathLike) -> None:
         model = model.best_estimator_
     if not isinstance(model, LinearSVC):
         raise TypeError(
-            f"LIBLINEAR's text has no form for {type(model).__name__}, only for classifiers; "
-            "save_model writes it"
+            f"LIBLINEAR's format has no {type(model).__name__}, only classifiers; use save_model"
         )
     labels = liblinear_labels(model.classes_)
     weights = model.coef_
     if len(labels) == 2:
-        # LIBLINEAR predicts the first label when the decision value is positive; here a
-        # positive one means the second class.
+        # LIBLINEAR predicts the first label if the decision value is positive; here a positive
+        # value means the second class.
         labels = labels[::-1]
     bias = -1
     if model.fit_intercept:
-        # LIBLINEAR's bias is a constant feature of that value, with its weight in the last row.
+        # LIBLINEAR's bias is the value of a constant feature, whose weight is in the last row.
         bias = 1
         weights = np.column_stack([weights, model.intercept_])
     # For other losses LIBLINEAR has no name; it predicts the same by any.
@@ -65,12 +64,12 @@ def write_liblinear(model, path: str | os.PathLike) -> None:
     with atomic_write(path) as file:
         file.write(header.encode())
         for feature in weights.T:
-            # repr is the shortest text that reads back as the same double.
+            # repr is the shortest text that parses to the same double.
             file.write((" ".join(map(repr, feature.tolist())) + "\n").encode())
 
 
 def liblinear_labels(classes) -> list[int]:
-    """Return `classes` as the integers LIBLINEAR's format can hold, or raise ValueError."""
+    """Return `classes` as 32-bit integers; raises ValueError if they are not."""
     classes = np.asarray(classes)
     is_integer = classes.dtype.kind in "iu" or (
         classes.dtype.kind == "f" and np.array_equal(classes, np.trunc(classes))

@@ -1,37 +1,36 @@
 """widemargin's own model files.
 
-A saved model is a safetensors file: the arrays as raw bytes, and a header of plain JSON that
-says what they mean. Reading one parses numbers and text and nothing else, so a model from a
-stranger can be wrong but it cannot run code. Everything a file says is checked before a model
-is made of it.
+A saved model is a safetensors file: arrays as raw bytes, and a JSON header that describes them.
+Loading parses numbers and text only, so a file of untrusted origin cannot execute code. All of
+its contents are validated before a model is built.
 
 Format, version 1. Tensors of a LinearSVC (k problems: 1 for two classes, else one per class):
 
 ============== ======== ==========================================================
 coef           (k, d)   weights, F64
-intercept      (k,)     intercepts, F64; zero where none was fitted
-dual_values    (m,)     alpha, F64, of the training rows where it is not zero, ...
-dual_indices   (m,)     ... which rows those are, ...
-dual_pointers  (k + 1,) ... and where each problem's begin and end: CSR, I32 or I64
-classes        (c,)     labels, when they are numbers; else they are in the header
-sigmoids       (k, 2)   a and b of calibrated probabilities, F64; only if it has them
+intercept      (k,)     intercepts, F64; zero if none was fitted
+dual_values    (m,)     nonzero dual variables, F64: data of a CSR array
+dual_indices   (m,)     ... their training rows: indices of the CSR array, I32 or I64
+dual_pointers  (k + 1,) ... and problems: indptr of the CSR array, I32 or I64
+classes        (c,)     labels, if they are numbers; else they are in the header
+sigmoids       (k, 2)   a and b of calibrated probabilities, F64; optional
 ============== ======== ==========================================================
 
-Tensors of a LinearRanker, and the last two of an OrdinalSVC only:
+Tensors of a LinearRanker and an OrdinalSVC; only the latter has the last two:
 
 ============== ======== ==========================================================
 coef           (d,)     weights, F64
-dual_weights   (m,)     weights of the planes that prove the bound, F64, none negative
-dual_points    (m, d)   where each of them touches, F64
-thresholds     (c - 1,) between the labels, F64, never falling; may be infinite
-classes        (c,)     labels, lowest first, when they are numbers; else in the header
+dual_weights   (m,)     weights of the planes that prove the bound, F64, nonnegative
+dual_points    (m, d)   points where these planes touch the loss, F64
+thresholds     (c - 1,) between the labels, F64, non-decreasing; may be infinite
+classes        (c,)     labels, lowest first, if they are numbers; else in the header
 ============== ======== ==========================================================
 
 Header metadata: one entry, "widemargin", a JSON object with the keys format ("widemargin"),
 format_version (1), estimator, parameters, classes (null unless they are in the header), n_rows
 (of the training data), n_iter, status, solver, certificate and feature_names; of a LinearRanker
-and an OrdinalSVC also n_pairs. One entry, because safetensors writes several in an order that
-changes from run to run, and equal models should be equal files.
+and an OrdinalSVC also n_pairs. There is only one entry because safetensors writes several in
+random order, and equal models should give equal files.
 """
 
 import json
@@ -63,7 +62,7 @@ from widemargin.tensors import FLOAT, Malformed, read_field, read_header, read_t
 FORMAT_NAME = "widemargin"
 FORMAT_VERSION = 1
 
-# All that a file may ask for by name.
+# The estimators that a file may name.
 ESTIMATORS: dict[str, Any] = {
     "LinearSVC": LinearSVC,
     "LinearRanker": LinearRanker,
@@ -71,29 +70,29 @@ ESTIMATORS: dict[str, Any] = {
 }
 
 _STATUSES = ("converged", "max_iter", "max_time", "interrupted", "callback")
-# How far a dual value may be above its primal one: both are rounded.
+# A dual value may exceed its primal value by this relative rounding error.
 _ROUNDING = 1e-6
 _INDEX = ("I32", "I64")
 _NUMBER = ("I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64", "F16", "F32", "F64")
 
 
 class ModelFileError(ValueError):
-    """A file that is not a model this version can read. The message names the file."""
+    """The file is not a model that this version can read; the message names the file."""
 
 
 def save_model(model, path: str | os.PathLike) -> None:
-    """Write a fitted model so that `load_model` brings it back.
+    """Write a fitted model, for `load_model`.
 
-    The file appears whole or not at all: after a crash or on a full disk, what was at `path`
-    before is still there, untouched.
+    The file is written atomically: after a crash or on a full disk, an existing file at `path` is
+    unchanged.
 
     Parameters
     ----------
     model : fitted estimator
-        A `widemargin.LinearSVC`, `LinearRanker` or `OrdinalSVC`; of a `LinearSVCCV` its
-        `best_estimator_`, which predicts the same.
+        A `widemargin.LinearSVC`, `LinearRanker` or `OrdinalSVC`; or a `LinearSVCCV`, of which
+        `best_estimator_` is written.
     path : path-like
-        Where to write. An existing file is replaced.
+        Output file. An existing file is replaced.
 
     Notes
     -----
@@ -112,7 +111,7 @@ def save_model(model, path: str | os.PathLike) -> None:
     classes = getattr(model, "classes_", None)
     labels = None
     if classes is not None:
-        if classes.dtype.kind in "iuf" and classes.dtype.itemsize <= 8:  # what tensors may be of
+        if classes.dtype.kind in "iuf" and classes.dtype.itemsize <= 8:  # types of safetensors
             tensors["classes"] = classes
         else:
             labels = _labels_to_json(classes)
@@ -139,7 +138,7 @@ def save_model(model, path: str | os.PathLike) -> None:
     with atomic_write(path) as file:
         file.write(
             serialize(
-                # The library writes an array's memory as it lies, strides ignored.
+                # safetensors writes the memory of an array and ignores its strides.
                 {name: np.ascontiguousarray(array) for name, array in tensors.items()},
                 metadata={FORMAT_NAME: json.dumps(description)},
             )
@@ -157,25 +156,25 @@ def load_model(path: str | os.PathLike):
     Returns
     -------
     model : fitted estimator
-        Predicts as the saved one did, to the last bit.
+        Its predictions are the same, bit for bit.
 
     Raises
     ------
     ModelFileError
-        The file is cut short, is no safetensors file, holds something else than a widemargin
-        model, comes from another version of the format, or contradicts itself.
+        The file is truncated, not a safetensors file, not a widemargin model, of another format
+        version, or inconsistent.
     OSError
         The file cannot be opened.
     """
     path = os.fspath(path)
     with open(path, "rb"):
-        pass  # a missing or forbidden file is the operating system's error, in its words
+        pass  # a missing or unreadable file raises OSError
     try:
         with safe_open(path, framework="numpy") as file:
             description = _read_description(file)
             return _build_model(file, description)
     except (SafetensorError, OSError) as error:
-        reason = str(error).rpartition(": ")[2]  # without the library's opening words
+        reason = str(error).rpartition(": ")[2]  # without the prefix of the library
         raise ModelFileError(
             f"{path}: not a model file, or one that was cut short ({reason})"
         ) from error
@@ -184,13 +183,13 @@ def load_model(path: str | os.PathLike):
 
 
 def _orders(model) -> bool:
-    """Whether the model puts rows in order, rather than into classes that have none."""
+    """Return whether the model is a LinearRanker or an OrdinalSVC."""
     return isinstance(model, OrderingModel)
 
 
 def _classifier_tensors(model) -> dict[str, np.ndarray]:
     dual = model.dual_variables_
-    if not scipy.sparse.issparse(dual):  # as a model trained on arrays of a GPU has them
+    if not scipy.sparse.issparse(dual):  # dense after training on GPU arrays
         dual = scipy.sparse.csr_array(on_host(dual))
     tensors = {
         "coef": on_host(model.coef_),
@@ -216,13 +215,13 @@ def _order_tensors(model) -> dict[str, np.ndarray]:
 
 
 def _parameter_to_json(name: str, value) -> Any:
-    """A constructor parameter as JSON; `_parameter_from_json` is the way back."""
+    """Return a constructor parameter as JSON; `_parameter_from_json` is the inverse."""
     if name == "checkpoint" or isinstance(value, (np.random.RandomState, np.random.Generator)):
-        return None  # of no meaning elsewhere: where checkpoints were, a generator's state
+        return None  # meaningless elsewhere: paths of checkpoints, states of generators
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, dict):
-        # As pairs: the keys of a JSON object are always text, but labels need not be.
+        # As pairs: keys of JSON objects are strings, but labels may be numbers.
         return {
             "pairs": [
                 [_parameter_to_json(name, key), _parameter_to_json(name, weight)]
@@ -231,7 +230,7 @@ def _parameter_to_json(name: str, value) -> Any:
         }
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if isinstance(value, Real):  # of another library, as estimators take them
+    if isinstance(value, Real):  # number type of another library
         return float(value)
     raise TypeError(f"cannot save parameter {name}={value!r}")
 
@@ -240,7 +239,7 @@ def _parameter_from_json(value) -> Any:
     if isinstance(value, dict):
         weights = dict(value["pairs"])
         if not all(_is_number(weight) and weight >= 0 for weight in weights.values()):
-            raise ValueError("there are weights that are no numbers from zero on")
+            raise ValueError("class weights must be numbers of at least 0")
         return weights
     if isinstance(value, int) and abs(value) >= 2**63:
         raise ValueError(f"a whole number of {len(str(abs(value)))} digits")
@@ -252,7 +251,7 @@ def _is_number(value) -> bool:
 
 
 def _labels_to_json(classes: np.ndarray) -> dict:
-    """Labels that are no numbers. Object arrays may hold anything; only plain values pass."""
+    """Return labels that are not numeric arrays as JSON; refuse arbitrary objects."""
     kinds = {"U": "str", "b": "bool", "O": "object"}
     values = classes.tolist()
     if classes.dtype.kind not in kinds or not all(
@@ -263,7 +262,7 @@ def _labels_to_json(classes: np.ndarray) -> dict:
 
 
 def _read_description(file) -> dict:
-    """The JSON in the header of an open safetensors file, once its first words are right."""
+    """Return the JSON in the header of an open safetensors file, if it is one of our models."""
     try:
         description = read_header(file, FORMAT_NAME)
     except ValueError as error:
@@ -281,7 +280,7 @@ def _read_description(file) -> dict:
 
 
 def _build_model(file, description: dict):
-    """A fitted estimator from an open file and its header; every claim is checked first."""
+    """Return a fitted estimator from an open file and its header; both are validated."""
     model = _read_estimator(description)
     model.certificate_ = _read_certificate(read_field(description, "certificate", dict))
     if _orders(model):
@@ -309,7 +308,7 @@ def _build_model(file, description: dict):
 
 
 def _read_estimator(description: dict):
-    """The estimator that the header names, with its parameters, not yet fitted."""
+    """Return the unfitted estimator that the header describes."""
     name = read_field(description, "estimator", str)
     if name not in ESTIMATORS:
         raise Malformed(f"holds an unknown estimator {name!r}")
@@ -324,7 +323,7 @@ def _read_estimator(description: dict):
             check_choice("normalization", model.normalization, NORMALIZATIONS)
         else:
             check_random_state(model.random_state)
-            if model.checkpoint is not None:  # nobody else says where this machine's files go
+            if model.checkpoint is not None:  # a file must not choose paths on this machine
                 raise ValueError("it names a checkpoint")
         if isinstance(model, OrdinalSVC):
             check_choice("error", model.error, ERRORS)
@@ -342,7 +341,7 @@ def _read_classifier(model, file, description: dict) -> None:
     model.intercept_ = read_tensor(file, "intercept", FLOAT, (n_problems,))
     model.dual_variables_ = _read_dual(file, n_problems, read_field(description, "n_rows", int))
     if len(model.certificate_.parts) not in (0, len(model.classes_)):
-        raise Malformed("the header's certificate has not one part per class")
+        raise Malformed("the header's certificate does not have one part per class")
     if model.certificate_.parts:
         total = Certificate.total(model.certificate_.parts)
         for name in ("primal", "dual"):
@@ -364,7 +363,7 @@ def _read_order(model, file, description: dict) -> None:
     model.n_pairs_ = read_field(description, "n_pairs", int)
     if model.n_samples_fit_ < 2 or model.n_pairs_ < 1:
         raise Malformed(
-            f"there is no order to learn from {model.n_samples_fit_} rows in "
+            f"a ranking needs at least 2 rows and 1 pair, not {model.n_samples_fit_} rows and "
             f"{model.n_pairs_} pairs"
         )
     if model.certificate_.parts:
@@ -375,15 +374,15 @@ def _read_order(model, file, description: dict) -> None:
 
 
 def _read_thresholds(file, n_classes: int) -> np.ndarray:
-    """The thresholds between ordered classes: a class without rows may have one at infinity."""
+    """Return the thresholds between ordered classes; some may be infinite."""
     thresholds = read_tensor(file, "thresholds", FLOAT, (n_classes - 1,), finite=False)
     if np.any(np.isnan(thresholds)) or np.any(thresholds[1:] < thresholds[:-1]):
-        raise Malformed("the thresholds do not rise")
+        raise Malformed("the thresholds are not in increasing order")
     return thresholds
 
 
 def _read_classes(file, description: dict) -> np.ndarray:
-    """The labels, distinct, in the order in which `fit` left them."""
+    """Return the class labels, which must be distinct, in the order of the fitted model."""
     if description.get("classes") is None:
         classes = read_tensor(file, "classes", _NUMBER, (None,))
     else:
@@ -392,7 +391,7 @@ def _read_classes(file, description: dict) -> np.ndarray:
         allowed = {"str": (str,), "bool": (bool,), "object": (str, bool, int, float)}
         kind = allowed.get(read_field(labels, "kind", str))
         if kind is None or not all(isinstance(value, kind) for value in values):
-            raise Malformed("the header's class labels are not what they claim to be")
+            raise Malformed("the header's class labels do not match their type")
         classes = np.array(values, dtype={"str": str, "bool": bool}.get(labels["kind"], object))
     if len(classes) < 2 or len(set(classes.tolist())) != len(classes):
         raise Malformed("its class labels are not at least two distinct values")
@@ -407,7 +406,7 @@ def _rises(labels: np.ndarray) -> bool:
 
 
 def _read_dual(file, n_problems: int, n_rows: int) -> scipy.sparse.csr_array:
-    """The dual variables; a sparse array that lies about its indices could crash the process."""
+    """Return the dual variables; invalid indices of a sparse array could crash the process."""
     values = read_tensor(file, "dual_values", FLOAT, (None,))
     indices = read_tensor(file, "dual_indices", _INDEX, values.shape)
     pointers = read_tensor(file, "dual_pointers", _INDEX, (n_problems + 1,))
@@ -430,7 +429,7 @@ def _read_certificate(fields: dict) -> Certificate:
 
 
 def _rounding(fields: dict) -> float:
-    """Return how much of a gap is allowed for rounding; models of older versions do not say."""
+    """Return the rounding error included in a gap; 0 for models of older versions."""
     rounding = float(read_field({"rounding": 0.0} | fields, "rounding", (int, float)))
     if not 0.0 <= rounding < math.inf:
         raise Malformed(f"the header's 'rounding' is {rounding}")
@@ -438,12 +437,12 @@ def _rounding(fields: dict) -> float:
 
 
 def _bounds(fields: dict) -> tuple[float, float]:
-    """Return a primal and a dual value, if they can be some: no objective is below zero."""
+    """Return a primal and a dual value; raises Malformed if they are impossible."""
     try:
         primal = float(read_field(fields, "primal", (int, float)))
         dual = float(read_field(fields, "dual", (int, float)))
     except OverflowError as error:
         raise Malformed(f"the header's certificate is not finite: {error}") from error
     if primal < 0.0 or dual > primal + _ROUNDING * (primal + _ROUNDING):
-        raise Malformed(f"the header's certificate proves nothing: {primal=:g}, {dual=:g}")
+        raise Malformed(f"the header's certificate is invalid: {primal=:g}, {dual=:g}")
     return primal, dual

@@ -1,4 +1,4 @@
-"""One page about a fitted model: its proof, its training, its predictions, its weights."""
+"""HTML report on a fitted model: certificate, training history, predictions and weights."""
 
 from widemargin.report.page import JudgedRows, write_report
 

@@ -1,6 +1,6 @@
-"""Charts as inline SVG. Colours are CSS variables of the page, for light, dark and paper.
+"""Charts as inline SVG. Colours are CSS variables, so the page can switch to dark mode or print.
 
-Text is escaped by the XML library that writes the elements; nothing is pasted together.
+The XML library escapes all text; no markup is built by string concatenation.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,23 +12,23 @@ import numpy as np
 
 from widemargin.report.scales import Scale, plain, thinned
 
-# In units of the drawing: on a phone one is a little less than a pixel, elsewhere a little more.
+# In SVG user units. One unit is slightly less than a pixel on a phone, slightly more elsewhere.
 _WIDTH, _HEIGHT = 420.0, 270.0
 _TOP, _RIGHT, _BOTTOM = 26.0, 14.0, 44.0
-_LETTER = 7.0
-_MOST_POINTS = 200
-_MOST_MARKS = 60
-_COLOURS = 6
-_LONGEST_NAME = 12
+_CHARACTER_WIDTH = 7.0
+_MAX_POINTS = 200
+_MAX_MARKS = 60
+_N_COLOURS = 6
+_MAX_NAME_LENGTH = 12
 
-#: CSS class of a line to compare with
+#: CSS class of a reference line
 REFERENCE = "reference"
 
 
 def series_class(number: int) -> str:
-    """Return the CSS classes of a curve: six colours, and then these dashed."""
-    dashed = " dashed" if number // _COLOURS % 2 else ""
-    return f"s{number % _COLOURS + 1}{dashed}"
+    """Return the CSS classes of a curve: six colours, then the same six dashed."""
+    dashed = " dashed" if number // _N_COLOURS % 2 else ""
+    return f"s{number % _N_COLOURS + 1}{dashed}"
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ class Curve:
     ----------
     x, y : ndarray of shape (m,)
     name : str
-        For the legend; "" leaves it out.
+        Legend entry; "" for none.
     style : str
         CSS classes.
     marks : callable(x, y) -> str or None
-        What to say of single points, which are marked then.
+        Tooltip of each point. Points are drawn as markers if this is given.
     band : (low, high), ndarrays of shape (m,), or None
-        Shaded.
+        Shaded area.
     """
 
     x: np.ndarray
@@ -58,7 +58,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawing, and what stands around it."""
+    """An SVG drawing with its title, note and legend."""
 
     title: str
     svg: str
@@ -79,34 +79,34 @@ def line_chart(
     x_text: Callable[[float], str] = plain,
     y_text: Callable[[float], str] = plain,
 ) -> Chart:
-    """Return curves over two axes.
+    """Return a chart of curves.
 
     Parameters
     ----------
     summary : str
-        What the chart shows, for those who do not see it.
+        Text alternative for screen readers.
     x_text, y_text : callable(value) -> str
-        How ticks are written.
+        Format tick labels.
     """
     y_ticks = y.ticks()
-    left = 10.0 + _LETTER * max([3, *(len(y_text(tick)) for tick in y_ticks)])
+    left = 10.0 + _CHARACTER_WIDTH * max([3, *(len(y_text(tick)) for tick in y_ticks)])
     plot_width, plot_height = _WIDTH - left - _RIGHT, _HEIGHT - _TOP - _BOTTOM
 
-    def across(values):
+    def to_x(values):
         return left + plot_width * x.place(values)
 
-    def down(values):
+    def to_y(values):
         return _TOP + plot_height * (1.0 - y.place(values))
 
     svg = _drawing(_WIDTH, _HEIGHT, f"{title}. {summary}")
     for tick in y_ticks:
-        at = float(down(tick))
+        at = float(to_y(tick))
         _add(svg, "line", cls="grid", x1=left, x2=_WIDTH - _RIGHT, y1=at, y2=at)
         _add(svg, "text", y_text(tick), cls="tick end", x=left - 6, y=at + 4)
     base = _HEIGHT - _BOTTOM
     _add(svg, "line", cls="axis", x1=left, x2=_WIDTH - _RIGHT, y1=base, y2=base)
     for tick in x.ticks():
-        at = float(across(tick))
+        at = float(to_x(tick))
         _add(svg, "line", cls="axis", x1=at, x2=at, y1=base, y2=base + 4)
         anchor = "end" if at > _WIDTH - 24 else "middle"
         _add(svg, "text", x_text(tick), cls=f"tick {anchor}", x=at, y=base + 17)
@@ -114,68 +114,66 @@ def line_chart(
     _add(svg, "text", x_label, cls="label end", x=_WIDTH - _RIGHT, y=_HEIGHT - 6)
 
     for curve in curves:
-        _draw_curve(svg, curve, across(curve.x), down(curve.y), down)
+        _draw_curve(svg, curve, to_x(curve.x), to_y(curve.y), to_y)
     legend = [(curve.style, curve.name) for curve in curves if curve.name]
-    legend.sort(key=lambda entry: entry[0] == REFERENCE)  # drawn first, named last
+    legend.sort(key=lambda entry: entry[0] == REFERENCE)  # drawn first, listed last
     return Chart(title, _markup(svg), note, legend)
 
 
-def _draw_curve(svg, curve: Curve, across, down, place) -> None:
-    kept = thinned(across / _WIDTH, down / _HEIGHT, _MOST_POINTS)
+def _draw_curve(svg, curve: Curve, x, y, to_y) -> None:
+    kept = thinned(x / _WIDTH, y / _HEIGHT, _MAX_POINTS)
     if curve.band is not None:
-        low, high = (place(values[kept]) for values in curve.band)
-        outline = [*zip(across[kept], high), *reversed([*zip(across[kept], low)])]
+        low, high = (to_y(values[kept]) for values in curve.band)
+        outline = [*zip(x[kept], high), *reversed([*zip(x[kept], low)])]
         _add(svg, "path", cls=f"band {curve.style}", d=_path(outline) + "Z")
-    line = _add(svg, "path", cls=f"line {curve.style}", d=_path(zip(across[kept], down[kept])))
+    line = _add(svg, "path", cls=f"line {curve.style}", d=_path(zip(x[kept], y[kept])))
     if curve.name:
         _add(line, "title", curve.name)
     if curve.marks is None:
         return
-    for point in thinned(across / _WIDTH, down / _HEIGHT, _MOST_MARKS):
-        mark = _add(
-            svg, "circle", cls=f"mark {curve.style}", cx=across[point], cy=down[point], r=2.6
-        )
+    for point in thinned(x / _WIDTH, y / _HEIGHT, _MAX_MARKS):
+        mark = _add(svg, "circle", cls=f"mark {curve.style}", cx=x[point], cy=y[point], r=2.6)
         _add(mark, "title", curve.marks(float(curve.x[point]), float(curve.y[point])))
 
 
 def heat_map(
     title: str, counts: np.ndarray, names: Sequence[str], *, summary: str, note: str = ""
 ) -> Chart:
-    """Return how often rows of one class (down) were taken for another (across).
+    """Return a confusion matrix: true classes down, predicted classes across.
 
     Parameters
     ----------
     counts : ndarray of int, shape (k, k)
     names : sequence of str, of length k
-        Of rows and of columns.
+        Class names.
     """
     k = len(names)
     short = [_shortened(name) for name in names]
-    room = 12.0 + _LETTER * max(map(len, short))
-    size = min(72.0, (_WIDTH - room) / k)
-    slanted = any(size < 6.0 + _LETTER * len(name) for name in short)
-    head = 20.0 if not slanted else 12.0 + 0.72 * _LETTER * max(map(len, short))
+    label_width = 12.0 + _CHARACTER_WIDTH * max(map(len, short))
+    size = min(72.0, (_WIDTH - label_width) / k)
+    slanted = any(size < 6.0 + _CHARACTER_WIDTH * len(name) for name in short)
+    head = 20.0 if not slanted else 12.0 + 0.72 * _CHARACTER_WIDTH * max(map(len, short))
     height = head + k * size + 4.0
     svg = _drawing(_WIDTH, height, f"{title}. {summary}")
-    totals = np.maximum(counts.sum(axis=1), 1)
+    support = np.maximum(counts.sum(axis=1), 1)
     digits = len(f"{counts.max():,}")
-    every = max(1, round(15.0 / size))  # names of narrow rows would overlap
+    every = max(1, round(15.0 / size))  # skip names that would overlap
     for i in range(k):
         top = head + i * size
         if i % every == 0:
-            _add(svg, "text", short[i], cls="tick end", x=room - 6, y=top + 0.5 * size + 4)
-            across, down = room + (i + 0.5) * size, head - 6.0
-            turn = {"transform": f"rotate(-45 {across:.1f} {down:.1f})"} if slanted else {}
+            _add(svg, "text", short[i], cls="tick end", x=label_width - 6, y=top + 0.5 * size + 4)
+            x, y = label_width + (i + 0.5) * size, head - 6.0
+            turn = {"transform": f"rotate(-45 {x:.1f} {y:.1f})"} if slanted else {}
             style = "tick" if slanted else "tick middle"
-            _add(svg, "text", short[i], cls=style, x=across, y=down, **turn)
+            _add(svg, "text", short[i], cls=style, x=x, y=y, **turn)
         for j in range(k):
-            share = counts[i, j] / totals[i]
-            left = room + j * size
+            fraction = counts[i, j] / support[i]
+            left = label_width + j * size
             cell = _add(svg, "g")
             _add(
                 cell,
                 "title",
-                f"{names[i]} taken for {names[j]}: {counts[i, j]:,} of {totals[i]:,}",
+                f"true {names[i]}, predicted {names[j]}: {counts[i, j]:,} of {support[i]:,}",
             )
             inner: dict[str, Any] = {
                 "x": left + 0.75,
@@ -187,22 +185,22 @@ def heat_map(
             if counts[i, j] == 0:
                 continue
             style = "cell right" if i == j else "cell wrong"
-            # Square roots, so that a few rows out of many are still seen.
-            _add(cell, "rect", cls=style, fill_opacity=f"{0.08 + 0.92 * share**0.5:.2f}", **inner)
-            if size >= 4.0 + 0.9 * _LETTER * digits:
-                tone = "on-dark" if share > 0.3 else "on-light"
+            opacity = 0.08 + 0.92 * fraction**0.5  # the square root keeps small counts visible
+            _add(cell, "rect", cls=style, fill_opacity=f"{opacity:.2f}", **inner)
+            if size >= 4.0 + 0.9 * _CHARACTER_WIDTH * digits:
+                tone = "on-dark" if fraction > 0.3 else "on-light"
                 at: dict[str, Any] = {"x": left + 0.5 * size, "y": top + 0.5 * size + 4}
                 _add(cell, "text", f"{counts[i, j]:,}", cls=f"count middle {tone}", **at)
     return Chart(title, _markup(svg), note)
 
 
 def bar(fraction: float, *, signed: bool = False) -> str:
-    """Return a bar for a cell of a table, from the left or, signed, from the middle.
+    """Return a bar for a table cell; signed bars start in the middle.
 
     Parameters
     ----------
     fraction : float
-        Of the longest bar there is: 0 to 1, or -1 to 1.
+        Length relative to the longest bar: 0 to 1, or -1 to 1 if signed.
     """
     svg = ElementTree.Element("svg", {"class": "bar", "viewBox": "0 0 100 10"})
     svg.set("preserveAspectRatio", "none")
@@ -223,7 +221,7 @@ def _drawing(width, height, label):
 
 
 def _add(parent, tag, text: str | None = None, cls: str | None = None, **attributes: Any):
-    """Add an element; numbers lose what is smaller than a tenth of a unit."""
+    """Add an element; numbers are rounded to one decimal."""
     child = ElementTree.SubElement(parent, tag)
     if cls is not None:
         child.set("class", cls)
@@ -242,7 +240,7 @@ def _short(value: float) -> str:
 
 
 def _shortened(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+    return name if len(name) <= _MAX_NAME_LENGTH else name[: _MAX_NAME_LENGTH - 1] + "…"
 
 
 def _markup(svg) -> str:

@@ -1,4 +1,4 @@
-"""How good a model's scores are on labelled rows: what reports show, and `widemargin evaluate`."""
+"""Metrics of a model on labelled rows, for reports and for `widemargin evaluate`."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,9 +13,9 @@ from widemargin.metrics import mean_average_precision, ndcg, pairwise_accuracy
 NAMES = {
     "groups": "groups",
     "accuracy": "accuracy",
-    "roc_area": "ROC area",
+    "roc_area": "ROC AUC",
     "average_precision": "average precision",
-    "break_even": "break-even",
+    "break_even": "precision-recall break-even",
     "f1": "F1",
     "macro_f1": "macro F1",
     "mean_absolute_error": "mean absolute error",
@@ -26,23 +26,24 @@ NAMES = {
 
 
 class Judged(NamedTuple):
-    """What is known of labelled rows once a model has scored them.
+    """True and predicted labels of rows that a model has scored.
 
     Attributes
     ----------
     scores : ndarray of shape (n,) or (n, n_classes)
     labels : ndarray of shape (m,)
-        All there are, rising: those of the rows and those that the model knows. Of a model
-        with an order of its own, in that order.
+        The labels of the rows and of the model, in increasing order; for an ordinal model in
+        the order of its classes.
     names : list of str, of length m
-        The same as people write them.
+        The labels as text.
     true : ndarray of shape (n,)
-        Place of each row's label in `labels`.
+        Index of each row's label in `labels`.
     known : ndarray of shape (n_classes,)
-        Places of the model's classes in `labels`; none for a model that ranks.
+        Indices of the model's classes in `labels`; empty for a ranking model.
     predicted : ndarray of shape (n,) or None
-        Place of the class that is predicted; None for a model that ranks.
+        Index of the predicted class in `labels`; None for a ranking model.
     qid : ndarray of shape (n,) or None
+        Query of each row.
     """
 
     scores: np.ndarray
@@ -55,7 +56,7 @@ class Judged(NamedTuple):
 
     @property
     def positive(self) -> np.ndarray | None:
-        """Which rows count as positive, (n,), where two labels are to be told apart."""
+        """Mask of the positive rows, (n,), if there are two classes; else None."""
         if self.predicted is None:
             two = self.qid is None and self.labels.size == 2
             return self.true == 1 if two else None
@@ -63,28 +64,29 @@ class Judged(NamedTuple):
 
     @property
     def positive_name(self) -> str | None:
-        """The label of the rows that count as positive."""
+        """Name of the positive class."""
         if self.positive is None:
             return None
         return self.names[1 if self.predicted is None else self.known[1]]
 
 
 def scores_of(model, X) -> np.ndarray:
-    """Return what a model predicts by: (n,), or (n, n_classes) for more than two classes."""
+    """Return the scores behind the predictions: (n,), or (n, n_classes) for several classes."""
     return model.score_samples(X) if _is_ordinal(model) else model.decision_function(X)
 
 
 def judge(model, X, y, qid=None) -> Judged:
-    """Score rows, in one pass over them, and compare with their labels.
+    """Score rows, in one pass over them, and predict their labels.
 
     Parameters
     ----------
     model : fitted LinearSVC, LinearSVCCV, LinearRanker or OrdinalSVC
     X : {array-like, sparse matrix} of shape (n, n_features), or rows on disk
     y : array-like of shape (n,)
-        Labels, of the kind of the model's own. One that it does not know counts as wrong.
+        True labels, of the same kind as the model's. A row whose label the model does not know
+        counts as an error.
     qid : array-like of shape (n,), optional
-        Groups, for a model that ranks.
+        Queries, for a ranking model.
     """
     y = np.asarray(y)
     scores = on_host(scores_of(model, X))
@@ -98,13 +100,13 @@ def judge(model, X, y, qid=None) -> Judged:
         return Judged(scores, labels, _names(labels), true, nothing, None, qid)
     classes = np.asarray(model.classes_)
     if classes.dtype.kind in "biuf" and y.dtype.kind in "biuf":
-        # One type for all labels: a model's may be of another numeric type, or bool.
+        # The model's labels may be of another numeric type, or bool: compare as float64.
         classes, y = classes.astype(np.float64), y.astype(np.float64)
     elif (classes.dtype.kind in "biuf") != (y.dtype.kind in "biuf"):
         raise ValueError(f"y holds {y.dtype} labels, and the model's are {classes.dtype}")
     if _is_ordinal(model) and not _are_rising_numbers(classes):
         labels = classes
-        true = places_of(y, labels)  # elsewhere, an unknown label has a place in the order
+        true = places_of(y, labels)  # an unknown label has no place in this order
     else:
         labels = np.union1d(classes, y)
         true = np.searchsorted(labels, y)
@@ -120,23 +122,23 @@ def judge(model, X, y, qid=None) -> Judged:
 
 
 def measure(model, judged: Judged) -> dict[str, float | None]:
-    """Measure a fitted model on labelled rows.
+    """Return the metrics of a fitted model on labelled rows.
 
     Returns
     -------
     measures : dict
-        Keys are those of `NAMES`. None where a measure is undefined, as is the ROC area of rows
-        that are all of one class.
+        Keys are those of `NAMES`. None where a metric is undefined, such as the ROC AUC of rows
+        of a single class.
     """
     if judged.predicted is None:
-        return _of_order(judged) if judged.positive is None else _of_two_sides(judged)
+        return _ranking_metrics(judged) if judged.positive is None else _roc_metrics(judged)
     if _is_ordinal(model):
-        return _of_ordered_classes(judged)
-    return _of_several_classes(judged) if judged.positive is None else _of_two_classes(judged)
+        return _ordinal_metrics(judged)
+    return _multiclass_metrics(judged) if judged.positive is None else _binary_metrics(judged)
 
 
-def in_words(measures: dict[str, float | None]) -> dict[str, str]:
-    """Name the measures and round them."""
+def as_text(measures: dict[str, float | None]) -> dict[str, str]:
+    """Return metrics by their names, as rounded text."""
     lines = {}
     for key, value in measures.items():
         if value is None:
@@ -159,25 +161,25 @@ def _are_rising_numbers(classes: np.ndarray) -> bool:
     return classes.dtype.kind in "biuf" and bool(np.all(classes[1:] > classes[:-1]))
 
 
-def _of_two_sides(judged):
+def _roc_metrics(judged):
     return {
         "roc_area": pairwise_accuracy(judged.true, judged.scores),
         "average_precision": mean_average_precision(judged.true, judged.scores),
     }
 
 
-def _of_order(judged):
+def _ranking_metrics(judged):
     grades = judged.labels[judged.true]
-    about = grades, judged.scores, judged.qid
+    arguments = grades, judged.scores, judged.qid
     return {
         "groups": 1 if judged.qid is None else len(np.unique(judged.qid)),
-        "pairwise_accuracy": if_defined(pairwise_accuracy, *about),
-        "ndcg_at_10": if_defined(ndcg, *about, 10),
-        "mean_average_precision": if_defined(mean_average_precision, *about),
+        "pairwise_accuracy": if_defined(pairwise_accuracy, *arguments),
+        "ndcg_at_10": if_defined(ndcg, *arguments, 10),
+        "mean_average_precision": if_defined(mean_average_precision, *arguments),
     }
 
 
-def _of_ordered_classes(judged):
+def _ordinal_metrics(judged):
     return {
         "mean_absolute_error": float(np.abs(judged.predicted - judged.true).mean()),
         "accuracy": accuracy_score(judged.true, judged.predicted),
@@ -185,16 +187,16 @@ def _of_ordered_classes(judged):
     }
 
 
-def _of_several_classes(judged):
-    about = judged.true, judged.predicted
+def _multiclass_metrics(judged):
+    arguments = judged.true, judged.predicted
     return {
-        "accuracy": accuracy_score(*about),
-        "macro_f1": f1_score(*about, average="macro", zero_division=0.0),
+        "accuracy": accuracy_score(*arguments),
+        "macro_f1": f1_score(*arguments, average="macro", zero_division=0.0),
     }
 
 
-def _of_two_classes(judged):
-    """Of two classes the second is the positive one."""
+def _binary_metrics(judged):
+    """The second class is the positive one."""
     positive, scores = judged.positive, judged.scores
     return {
         "accuracy": float(np.mean(judged.true == judged.predicted)),
@@ -205,7 +207,7 @@ def _of_two_classes(judged):
 
 
 def if_defined(measure: Callable[..., float], *values) -> float | None:
-    """Return the measure of finite numbers, None where these rows have none."""
+    """Return the metric, or None where it is undefined for these rows."""
     try:
         return measure(*values)
     except ValueError:
@@ -213,11 +215,11 @@ def if_defined(measure: Callable[..., float], *values) -> float | None:
 
 
 def break_even_point(positive: np.ndarray, scores: np.ndarray) -> float | None:
-    """Return the precision at which it equals the recall, None without positive rows.
+    """Return the precision-recall break-even point; None without positive rows.
 
-    They are equal when as many rows are predicted positive as are positive. Where equal scores
-    straddle that point, each of the tied rows counts by its share, so that the order of the
-    rows does not matter.
+    Precision equals recall when as many rows are predicted positive as are positive. If rows
+    with equal scores lie on both sides of that cut, each of them counts as the fraction of
+    positives among them, so the order of the rows does not matter.
     """
     n_positive = int(positive.sum())
     if n_positive == 0:
@@ -225,5 +227,5 @@ def break_even_point(positive: np.ndarray, scores: np.ndarray) -> float | None:
     threshold = np.partition(scores, -n_positive)[-n_positive]
     above = scores > threshold
     tied = scores == threshold
-    hits = positive[above].sum() + (n_positive - above.sum()) * positive[tied].mean()
-    return float(hits / n_positive)
+    true_positives = positive[above].sum() + (n_positive - above.sum()) * positive[tied].mean()
+    return float(true_positives / n_positive)

@@ -1,4 +1,4 @@
-"""The page, put together and written: one HTML file that loads nothing."""
+"""Render the report: one self-contained HTML file."""
 
 import ast
 import datetime
@@ -18,22 +18,22 @@ from widemargin.report.progress import search, training
 from widemargin.report.proof import proof
 from widemargin.report.quality import quality
 from widemargin.report.weights import FeatureNames, weights
-from widemargin.words import count, duration, shape_in_words
+from widemargin.words import duration, shape_in_words
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba")
 
 
 @dataclass(frozen=True)
 class JudgedRows:
-    """Rows to judge a model by.
+    """Rows that the metrics and curves of a report are computed on.
 
     Attributes
     ----------
     judged : Judged
     origin : str
-        Which rows these are, in words.
+        Where the rows come from, as text.
     trained_on : bool
-        Whether the model has seen them.
+        Whether the model was trained on them.
     """
 
     judged: Judged
@@ -51,23 +51,23 @@ def write_report(
     command: str | None = None,
     data_name: str | None = None,
 ) -> None:
-    """Write a page about a fitted model.
+    """Write a report on a fitted model.
 
     Parameters
     ----------
     model : fitted LinearSVC, LinearSVCCV, LinearRanker or OrdinalSVC
     path : path-like
-        Where to write. An existing file is replaced, all at once.
+        Output file. An existing file is replaced atomically.
     rows : JudgedRows or None
-        None leaves out what the model predicts.
+        Rows to evaluate the model on. None leaves out the section on predictions.
     feature_names : mapping from name to column, sequence of n_features names, or None
-        None: those the model was trained with; or else features are numbered.
+        None takes the names the model was trained with, or else numbers the features.
     first_feature : int
-        What the first feature is numbered, where there are no names.
+        Number of the first feature, if features have no names.
     command : str or None
-        What makes this page again; None writes the code that does.
+        Command that reproduces the report. None shows Python code instead.
     data_name : str or None
-        What the data is called.
+        Name of the data.
     """
     code = _code(model, rows, path, feature_names is not None)
     if feature_names is None:
@@ -106,27 +106,28 @@ def write_report(
     )
     page = environment.get_template("report.html").render(contents)
     with atomic_write(path) as file:
-        # Names of files may hold what no UTF-8 can.
+        # File names may contain bytes that are not UTF-8.
         file.write(page.encode("utf-8", "backslashreplace"))
 
 
 def _facts(model) -> dict[str, str]:
-    """Return how large the problem was and what work it took, on any machine."""
+    """Return the size of the problem and the work done."""
     facts = {"rows": f"{_n_rows(model):,}", "features": f"{model.n_features_in_:,}"}
     if hasattr(model, "classes_"):
         facts["classes"] = f"{len(model.classes_):,}"
     if hasattr(model, "n_pairs_"):
-        facts["pairs to put in order"] = f"{model.n_pairs_:,}"
+        facts["pairs"] = f"{model.n_pairs_:,}"
     facts["solver"] = model.solver_
-    facts["work"] = count(model.n_iter_, iteration_unit(model))
+    passes = iteration_unit(model) == "pass"
+    facts["passes over the rows" if passes else "iterations"] = f"{model.n_iter_:,}"
     history = model.history_
     if history:
-        facts["gap checks"] = f"{len(history):,}"
+        facts["duality gap checks"] = f"{len(history):,}"
         ends = {record.problem: record for record in history}.values()
-        n_reads = max(record.disk_passes for record in history)  # for all problems together
+        n_reads = max(record.disk_passes for record in history)  # summed over problems
         if n_reads:
-            facts["times all rows were read from disk"] = f"{n_reads:,}"
-        facts["time until the last gap check"] = duration(max(end.time for end in ends))
+            facts["passes over the disk"] = f"{n_reads:,}"
+        facts["time until the last check"] = duration(max(end.time for end in ends))
     return facts
 
 
@@ -137,17 +138,17 @@ def _n_rows(model) -> int:
 
 
 def _parameters(model) -> list[tuple[str, str, bool]]:
-    """Return names, values and whether they are not the default."""
+    """Return (name, value, whether it differs from the default) of each parameter."""
     defaults = type(model)().get_params(deep=False)
     return [
         (name, _shortened(repr(value)), not _same(value, defaults[name]))
         for name, value in model.get_params(deep=False).items()
-        if name != "verbose"  # changes nothing
+        if name != "verbose"  # does not change the model
     ]
 
 
 def _code(model, rows, path, named: bool) -> str:
-    """Return Python that trains the model again and writes this page."""
+    """Return Python code that trains the model and writes the report."""
     kind = type(model).__name__
     values = model.get_params(deep=False)
     arguments = ", ".join(
@@ -168,7 +169,7 @@ def _code(model, rows, path, named: bool) -> str:
 
 
 def _as_code(name: str, value) -> str:
-    """Return a parameter's value as Python writes it; its name where that is not to be read."""
+    """Return a parameter's value as a Python literal, or its name if it has none."""
     if isinstance(value, (np.ndarray, np.generic)):
         value = value.tolist()
     text = repr(value)

@@ -1,4 +1,4 @@
-"""The certificate in words."""
+"""The certificate as text."""
 
 import math
 from typing import Any
@@ -6,30 +6,30 @@ from typing import Any
 from widemargin.curves import iteration_unit, part_names
 from widemargin.words import at_most, count, percent, percent_at_most
 
-# A relative gap below this is rounding.
-_NOTHING = 1e-12
+# A relative gap below this is rounding error.
+_ROUNDING = 1e-12
 
 
 def why_it_stopped(model, spelled=lambda name: f"{name} ="):
-    """Say what ended a training before its tolerance; `spelled` writes a parameter's name."""
+    """Say why training stopped before `tol`; `spelled` formats a parameter's name."""
     reasons = {
         "max_iter": f"{spelled('max_iter')} {model.max_iter} reached",
         "max_time": f"{spelled('max_time')} {model.max_time} reached",
-        "rounding": "more than float64 can prove on this data",
-        "inconsistent": "its lower bound is above its objective: neither is to be trusted",
+        "rounding": "float64 cannot prove a smaller gap on this data",
+        "inconsistent": "the lower bound is above the objective: trust neither",
         "interrupted": "interrupted",
-        "callback": "ended by a callback",
+        "callback": "stopped by a callback",
     }
     return reasons.get(model.status_, model.status_)
 
 
-def share(fraction: float) -> str:
-    """Format a relative gap; rounded, it may be below zero."""
-    return percent_at_most(fraction) if fraction > _NOTHING else "0 %"
+def relative_gap_text(fraction: float) -> str:
+    """Format a relative gap, which rounding may have made negative."""
+    return percent_at_most(fraction) if fraction > _ROUNDING else "0 %"
 
 
 def proof(model) -> dict[str, Any]:
-    """Return what the page says of a model's certificate.
+    """Return what the template shows of a model's certificate.
 
     Parameters
     ----------
@@ -55,30 +55,30 @@ def proof(model) -> dict[str, Any]:
         "n_parts": len(parts),
         "parts": parts,
         "useful": certificate.dual > 0.0,
-        "optimal": certificate.relative_gap <= _NOTHING,
+        "optimal": certificate.relative_gap <= _ROUNDING,
         **_row(certificate),
     }
 
 
 def _row(certificate) -> dict[str, str]:
-    gap = max(certificate.gap, 0.0)  # rounded, it may be below
+    gap = max(certificate.gap, 0.0)  # rounding may make it negative
 
-    def beside_the_gap(value):
-        """Write a number to the digit in which the gap shows, and to three at least."""
-        shown = gap > _NOTHING * abs(certificate.primal)
-        digits = max(_decimals(gap, 2), _decimals(value, 3)) if shown else _decimals(value, 6)
+    def formatted(value):
+        """Format with enough digits to show the gap, and at least three."""
+        has_gap = gap > _ROUNDING * abs(certificate.primal)
+        digits = max(_decimals(gap, 2), _decimals(value, 3)) if has_gap else _decimals(value, 6)
         return f"{value:,.{digits}f}"
 
     return {
-        "primal": beside_the_gap(certificate.primal),
-        "dual": beside_the_gap(certificate.dual),
+        "primal": formatted(certificate.primal),
+        "dual": formatted(certificate.dual),
         "gap": at_most(gap) if gap < 100.0 else f"{math.ceil(gap):,}",
-        "share": share(certificate.relative_gap),
+        "relative_gap": relative_gap_text(certificate.relative_gap),
     }
 
 
 def _decimals(value: float, significant: int) -> int:
-    """Return how many decimals show so many digits of a number, within reason."""
+    """Return the number of decimals that shows so many significant digits, at most 8."""
     if value == 0.0:
         return 0
     return min(max(significant - 1 - math.floor(math.log10(abs(value))), 0), 8)

@@ -1,4 +1,4 @@
-"""How well a model predicts labelled rows: measures, curves, and what is taken for what."""
+"""Metrics, ROC and precision-recall curves, NDCG and the confusion matrix of a model."""
 
 from typing import Any
 
@@ -12,20 +12,20 @@ from sklearn.metrics import (
 
 from widemargin.metrics import ndcg
 from widemargin.report.charts import REFERENCE, Chart, Curve, heat_map, line_chart, series_class
-from widemargin.report.measures import Judged, if_defined, in_words, measure
+from widemargin.report.measures import Judged, as_text, if_defined, measure
 from widemargin.report.progress import MOST_CURVES
 from widemargin.report.scales import Scale, linear, logarithmic
 from widemargin.words import count
 
-# Beyond so many classes a table of the commonest mistakes says more than a grid of all.
-_MOST_CELLS = 30
-_MOST_MISTAKES = 15
+# With more classes, a table of the most frequent errors replaces the confusion matrix.
+_MAX_MATRIX_CLASSES = 30
+_MAX_ERRORS = 15
 _DEPTHS = (1, 2, 3, 5, 10, 20, 50)
 _UNIT = Scale(0.0, 1.0)
 
 
 def quality(model, judged: Judged) -> dict[str, Any]:
-    """Return what the page says of a model's predictions.
+    """Return what the template shows of a model's predictions.
 
     Parameters
     ----------
@@ -33,86 +33,89 @@ def quality(model, judged: Judged) -> dict[str, Any]:
     judged : Judged
     """
     charts: list[Chart] = []
-    sides = _sides(judged)
-    if sides:
-        charts += _curves(sides)
+    problems = _binary_problems(judged)
+    if problems:
+        charts += _curves(problems)
     elif judged.predicted is None:
-        charts += _by_depth(judged)
-    mistakes = None
+        charts += _ndcg_by_depth(judged)
+    errors = None
     if judged.predicted is not None:
-        if len(judged.names) <= _MOST_CELLS:
-            charts.append(_confusion(judged))
+        if len(judged.names) <= _MAX_MATRIX_CLASSES:
+            charts.append(_confusion_matrix(judged))
         else:
-            mistakes = _commonest_mistakes(judged)
+            errors = _most_frequent_errors(judged)
     n_unknown = int(np.isin(judged.true, judged.known, invert=True).sum())
     return {
-        "measures": in_words(measure(model, judged)),
+        "measures": as_text(measure(model, judged)),
         "positive": judged.positive_name,
         "charts": charts,
-        "mistakes": mistakes,
+        "errors": errors,
         "unknown": count(n_unknown, "row") if n_unknown and judged.known.size else None,
         "n_rows": count(judged.true.size, "row"),
     }
 
 
-def _sides(judged: Judged) -> list[tuple[str, np.ndarray, np.ndarray]]:
-    """Return names, positive rows and scores of what is told from the rest.
+def _binary_problems(judged: Judged) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    """Return (positive class, mask of positive rows, scores), one versus rest.
 
-    Those without positive or without other rows are left out: they have no curve.
+    Classes without positive or without negative rows are left out: they have no ROC curve.
     """
     if judged.positive is not None:
         assert judged.positive_name is not None
-        sides = [(judged.positive_name, judged.positive, judged.scores)]
+        problems = [(judged.positive_name, judged.positive, judged.scores)]
     elif judged.scores.ndim == 2:
-        sides = [
+        problems = [
             (judged.names[place], judged.true == place, judged.scores[:, j])
             for j, place in enumerate(judged.known)
         ]
     else:
         return []
-    return [side for side in sides if 0 < side[1].sum() < side[1].size]
+    return [problem for problem in problems if 0 < problem[1].sum() < problem[1].size]
 
 
-def _curves(sides) -> list[Chart]:
-    """Return ROC and precision-recall curves, those of the hardest classes first."""
-    areas = [roc_auc_score(positive, scores) for _, positive, scores in sides]
+def _curves(problems) -> list[Chart]:
+    """Return ROC and precision-recall curves, lowest ROC AUC first."""
+    areas = [roc_auc_score(positive, scores) for _, positive, scores in problems]
     hardest = np.argsort(areas, kind="stable")[:MOST_CURVES]
-    several = len(sides) > 1
-    roc, recall, averages = [], [], []
+    several = len(problems) > 1
+    roc_curves, pr_curves, averages = [], [], []
     for number, place in enumerate(hardest):
-        name, positive, scores = sides[place]
+        name, positive, scores = problems[place]
         style = series_class(number)
         averages.append(average_precision_score(positive, scores))
-        false_share, true_share, _ = roc_curve(positive, scores)
-        precise, recalled, _ = precision_recall_curve(positive, scores, drop_intermediate=True)
+        fpr, tpr, _ = roc_curve(positive, scores)
+        precision, recall, _ = precision_recall_curve(positive, scores, drop_intermediate=True)
         legends = [
             f"{name}, {value:.4f}" if several else "" for value in (areas[place], averages[-1])
         ]
-        roc.append(Curve(false_share, true_share, legends[0], style))
-        recall.append(Curve(recalled[::-1], precise[::-1], legends[1], style))
+        roc_curves.append(Curve(fpr, tpr, legends[0], style))
+        pr_curves.append(Curve(recall[::-1], precision[::-1], legends[1], style))
     if not several:
-        note = f"Positive: {sides[0][0]}."
-    elif len(sides) > len(hardest):
-        note = f"The {len(hardest)} hardest of {len(sides)} classes, each against the rest."
+        note = f"Positive class: {problems[0][0]}."
+    elif len(problems) > len(hardest):
+        note = (
+            f"One versus rest, the {len(hardest)} of {len(problems)} classes with the lowest "
+            "ROC AUC."
+        )
     else:
-        note = "One class against the rest, the hardest first."
-    chance = Curve(np.array([0.0, 1.0]), np.array([0.0, 1.0]), "by chance", REFERENCE)
-    area = _span("Area", [areas[place] for place in hardest])
+        note = "One versus rest, lowest first."
+    chance = Curve(np.array([0.0, 1.0]), np.array([0.0, 1.0]), "chance", REFERENCE)
+    area = _span("ROC AUC", [areas[place] for place in hardest])
     average = _span("Average precision", averages)
     return [
         line_chart(
             "ROC curves" if several else "ROC curve",
-            [chance, *roc],
+            [chance, *roc_curves],
             _UNIT,
             _UNIT,
-            x_label="share of other rows that score higher",
-            y_label="share of positive rows found",
+            x_label="false positive rate",
+            y_label="true positive rate",
             summary=area,
             note=f"{note} {area}",
         ),
         line_chart(
-            "Precision and recall",
-            recall,
+            "Precision-recall curves" if several else "Precision-recall curve",
+            pr_curves,
             _UNIT,
             _UNIT,
             x_label="recall",
@@ -129,8 +132,8 @@ def _span(what: str, values: list[float]) -> str:
     return f"{what} from {min(values):.4f} to {max(values):.4f}."
 
 
-def _by_depth(judged) -> list[Chart]:
-    """Return NDCG by how many positions count, if these grades have one."""
+def _ndcg_by_depth(judged) -> list[Chart]:
+    """Return NDCG@k for several k, if it is defined for these grades."""
     grades = judged.labels[judged.true]
     values = [if_defined(ndcg, grades, judged.scores, judged.qid, k) for k in _DEPTHS]
     if values[0] is None:
@@ -138,43 +141,43 @@ def _by_depth(judged) -> list[Chart]:
     depths, gains = np.array(_DEPTHS, dtype=float), np.array(values, dtype=float)
     return [
         line_chart(
-            "NDCG by depth",
+            "NDCG@k",
             [Curve(depths, gains, "", "s1", lambda k, value: f"NDCG@{k:.0f}: {value:.4f}")],
             logarithmic(depths),
             linear(gains, high=1.0),
-            x_label="positions that count",
-            y_label="NDCG, mean over groups",
-            summary=f"From {gains[0]:.4f} at 1 to {gains[-1]:.4f} at {_DEPTHS[-1]}.",
-            note="Gains are 2^grade - 1.",
+            x_label="k",
+            y_label="NDCG@k, mean over groups",
+            summary=f"From {gains[0]:.4f} at k = 1 to {gains[-1]:.4f} at k = {_DEPTHS[-1]}.",
+            note="Gain of a row: 2^grade - 1.",
         )
     ]
 
 
-def _confusion(judged) -> Chart:
+def _confusion_matrix(judged) -> Chart:
     k = len(judged.names)
     counts = np.bincount(judged.true * k + judged.predicted, minlength=k * k).reshape(k, k)
-    right = int(np.trace(counts))
+    correct = int(np.trace(counts))
     return heat_map(
-        "What is taken for what",
+        "Confusion matrix",
         counts,
         judged.names,
-        summary=f"{right:,} of {judged.true.size:,} rows are given their own class.",
-        note="Rows are true classes, columns predicted ones.",
+        summary=f"{correct:,} of {judged.true.size:,} rows are classified correctly.",
+        note="Rows: true class. Columns: predicted class.",
     )
 
 
-def _commonest_mistakes(judged) -> list[dict[str, Any]]:
+def _most_frequent_errors(judged) -> list[dict[str, Any]]:
     k = len(judged.names)
     wrong = judged.true != judged.predicted
-    pairs, times = np.unique(judged.true[wrong] * k + judged.predicted[wrong], return_counts=True)
-    totals = np.bincount(judged.true, minlength=k)
-    worst = np.argsort(-times, kind="stable")[:_MOST_MISTAKES]
+    pairs, counts = np.unique(judged.true[wrong] * k + judged.predicted[wrong], return_counts=True)
+    support = np.bincount(judged.true, minlength=k)
+    most_frequent = np.argsort(-counts, kind="stable")[:_MAX_ERRORS]
     return [
         {
             "true": judged.names[pairs[i] // k],
             "predicted": judged.names[pairs[i] % k],
-            "times": f"{times[i]:,}",
-            "total": f"{totals[pairs[i] // k]:,}",
+            "count": f"{counts[i]:,}",
+            "support": f"{support[pairs[i] // k]:,}",
         }
-        for i in worst
+        for i in most_frequent
     ]

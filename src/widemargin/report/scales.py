@@ -1,39 +1,40 @@
-"""From numbers to places on a chart, and to the numbers along its edges."""
+"""Axes of charts: positions of values, and ticks."""
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
-# What is zero or below has no logarithm; it is drawn at the lower end, this far below the rest.
-_BELOW = 0.1
+# Values of zero or less are drawn at the lower end of a logarithmic axis, at this fraction of the
+# smallest positive value.
+_NONPOSITIVE = 0.1
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
 @dataclass(frozen=True)
 class Scale:
-    """An axis: the numbers at its ends, and how it runs between them."""
+    """A linear or logarithmic axis from `low` to `high`."""
 
     low: float
     high: float
     log: bool = False
 
     def place(self, values) -> np.ndarray:
-        """Return where values lie, as fractions of the axis; outside of it, at its ends."""
+        """Return positions as fractions of the axis; values outside are clipped to its ends."""
         values = np.clip(np.asarray(values, dtype=np.float64), self.low, self.high)
         if self.log:
             return np.log(values / self.low) / math.log(self.high / self.low)
         return (values - self.low) / (self.high - self.low)
 
     def ticks(self, about: int = 5) -> list[float]:
-        """Return round numbers along the axis, about so many."""
+        """Return about `about` round numbers along the axis."""
         if self.log and self.high / self.low >= 10.0:
             return _powers_of_ten(self.low, self.high, about)
         return _round_numbers(self.low, self.high, about)
 
 
 def linear(*series, low=None, high=None) -> Scale:
-    """Return the scale that shows all the numbers, from `low` to `high` where these are given."""
+    """Return the linear scale that shows all finite values, from `low` to `high` if given."""
     values = np.concatenate([np.ravel(values) for values in series])
     values = values[np.isfinite(values)]
     least = float(values.min()) if low is None else low
@@ -60,7 +61,7 @@ def logarithmic(*series) -> Scale:
         return Scale(1e-12, 1.0, log=True)
     low, high = float(positive.min()), float(positive.max())
     if positive.size < values.size:
-        low *= _BELOW
+        low *= _NONPOSITIVE
     return Scale(low / 1.25, high * 1.25, log=True)
 
 
@@ -76,7 +77,7 @@ def _powers_of_ten(low, high, about):
     first = math.ceil(math.log10(low) - 1e-9)
     last = math.floor(math.log10(high) + 1e-9)
     stride = max(1, math.ceil((last - first + 1) / (about + 1)))
-    if last - first < 2:  # a power or two are no scale
+    if last - first < 2:  # one or two powers of ten are too few ticks
         wide = range(first - 1, last + 1)
         return [m * 10.0**e for e in wide for m in (1, 2, 5) if low <= m * 10.0**e <= high]
     return [10.0**exponent for exponent in range(first, last + 1, stride)]
@@ -91,12 +92,12 @@ def plain(value: float) -> str:
 
 
 def thinned(x: np.ndarray, y: np.ndarray, most: int) -> np.ndarray:
-    """Return which points to keep, at most so many, evenly along the curve; both ends are kept.
+    """Return the indices of at most `most` points, evenly spaced along the curve, ends included.
 
     Parameters
     ----------
     x, y : ndarray of shape (n,)
-        Places, as fractions of the axes.
+        Positions, as fractions of the axes.
     """
     if x.size <= most:
         return np.arange(x.size)

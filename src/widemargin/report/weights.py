@@ -1,4 +1,4 @@
-"""The largest weights, with the names of their features."""
+"""Tables of the largest weights, with feature names."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,22 +9,22 @@ from widemargin.arrays import on_host
 from widemargin.report.charts import bar
 from widemargin.report.progress import MOST_CURVES
 
-_MOST_WEIGHTS = 20
-_MOST_WEIGHTS_EACH = 8
-_MOST_CLASSES = 100
-_IN_A_LINE = 5
+_MAX_WEIGHTS = 20
+_MAX_WEIGHTS_PER_CLASS = 8
+_MAX_CLASSES = 100
+_MAX_WEIGHTS_PER_LINE = 5
 
 
 class FeatureNames:
-    """What features are called.
+    """Names of features by column.
 
     Parameters
     ----------
     names : mapping from name to column, sequence of n_features names, or None
-        A vocabulary, as scikit-learn's vectorisers have one; names in the order of the columns.
+        A vocabulary, as in scikit-learn's vectorizers, or names in the order of the columns.
     n_features : int
     first : int
-        What the first column is numbered, where there are no names.
+        Number of the first column, if there are no names.
     """
 
     def __init__(self, names, n_features: int, first: int = 0):
@@ -50,7 +50,7 @@ class FeatureNames:
 
 
 def weights(model, names: FeatureNames) -> dict[str, Any]:
-    """Return what the page says of the weights.
+    """Return what the template shows of the weights.
 
     Parameters
     ----------
@@ -59,28 +59,28 @@ def weights(model, names: FeatureNames) -> dict[str, Any]:
     """
     coef = np.atleast_2d(on_host(model.coef_))
     labels = [str(label) for label in getattr(model, "classes_", [])]
-    alone = len(coef) == 1
+    single = len(coef) == 1
     found: dict[str, Any] = {
-        "alone": alone,
-        # Of an ordering, higher and lower say it all.
-        "sides": labels if alone and on_host(model.coef_).ndim == 2 else None,
+        "single": single,
+        # The two classes; None for a ranking, which only has higher and lower scores.
+        "classes": labels if single and on_host(model.coef_).ndim == 2 else None,
         "tables": [],
         "lines": [],
         "n_left_out": 0,
         "n_features": f"{coef.shape[1]:,}",
         "first": names.first if names.names is None else None,
     }
-    if alone:
-        found["tables"] = [_table("", coef[0], names, _MOST_WEIGHTS)]
+    if single:
+        found["tables"] = [_table("", coef[0], names, _MAX_WEIGHTS)]
     elif len(coef) <= MOST_CURVES:
         found["tables"] = [
-            _table(label, row, names, _MOST_WEIGHTS_EACH) for label, row in zip(labels, coef)
+            _table(label, row, names, _MAX_WEIGHTS_PER_CLASS) for label, row in zip(labels, coef)
         ]
     else:
-        for label, row in zip(labels[:_MOST_CLASSES], coef):
-            largest = _largest(np.maximum(row, 0.0), _IN_A_LINE).tolist()
+        for label, row in zip(labels[:_MAX_CLASSES], coef):
+            largest = _largest(np.maximum(row, 0.0), _MAX_WEIGHTS_PER_LINE).tolist()
             found["lines"].append({"name": label, "features": [names[j] for j in largest]})
-        found["n_left_out"] = max(0, len(coef) - _MOST_CLASSES)
+        found["n_left_out"] = max(0, len(coef) - _MAX_CLASSES)
     return found
 
 
@@ -101,7 +101,7 @@ def _table(title, row, names, most) -> dict[str, Any]:
 
 
 def _largest(sizes, most):
-    """Return the columns of the largest sizes, largest first, without those that are zero."""
+    """Return the columns of the `most` largest sizes, in decreasing order, without zeros."""
     some = np.argpartition(-sizes, most)[:most] if sizes.size > most else np.arange(sizes.size)
     some = some[np.lexsort((some, -sizes[some]))]
     return some[sizes[some] > 0.0]
