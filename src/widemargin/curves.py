@@ -8,10 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from widemargin.solvers.registry import SOLVERS, THEN
 from widemargin.words import count, percent_at_most
-
-# These count passes over the rows; others count iterations.
-PASSING_SOLVERS = ("dcd", "acf", "stream", "bm", "sbm")
 
 
 @dataclass(frozen=True)
@@ -108,7 +106,7 @@ def phase_seconds(model) -> dict[str, float]:
 
 def iteration_unit(model) -> str:
     """Return what the solver counts: "pass" or "iteration"."""
-    return "pass" if model.solver_ in PASSING_SOLVERS else "iteration"
+    return SOLVERS[model.solver_.split(THEN)[0]].counts
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,9 @@ from widemargin.curves import iteration_unit
 from widemargin.estimators.checkpoint import CheckpointError
 from widemargin.estimators.validation import check_bytes
 from widemargin.report.proof import why_it_stopped
+from widemargin.solvers.registry import Place, only_for
 from widemargin.words import count, listed, shape_in_words
 
-# What reads rows from disk, pass after pass, and nothing else.
-_ON_DISK = (SolverName.stream, SolverName.bm, SolverName.sbm)
 # From the next whole number on, floating point has one number for several of them.
 _LARGEST_LABEL = 2**53 - 1
 # A coefficient, and the best one so far.
@@ -39,8 +38,8 @@ def check_disk_options(
                 raise BadInput(str(error)) from error
             return
     words = given_options(context, ("memory_budget", "checkpoint"))
-    if solver in _ON_DISK:
-        words += ["--solver", solver.value]
+    if solver in only_for(Place.DISK):
+        words += ["--solver", solver]
     if words:
         raise BadInput(
             f"{shown(path)}: text is read into memory, and {' '.join(words)} is for rows on disk: "

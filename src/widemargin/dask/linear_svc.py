@@ -7,11 +7,12 @@ from sklearn.utils.validation import check_is_fitted
 from widemargin import threads
 from widemargin.certificate import Certificate
 from widemargin.dask.class_problems import ClassProblems
-from widemargin.dask.training import SOLVERS, ClusterModel, Job, Training, labelled_part
+from widemargin.dask.training import ClusterModel, Job, Training, labelled_part
 from widemargin.estimators.linear_svc import LinearSVC as LocalLinearSVC
 from widemargin.estimators.validation import check_choice, check_flag
 from widemargin.monitor import Interruption
 from widemargin.problem import Tangents
+from widemargin.solvers.registry import Place, names
 
 
 class LinearSVC(ClassifierMixin, ClusterModel):
@@ -101,7 +102,7 @@ class LinearSVC(ClassifierMixin, ClusterModel):
         return self._train(ClassProblems(self, labelled_part, X, y, sample_weight))
 
     def _check_parameters(self):
-        check_choice("solver", self.solver, SOLVERS)
+        check_choice("solver", self.solver, names(Place.CLUSTER))
         check_flag("average_first", self.average_first)
         self._local()._check_parameters()
 

@@ -30,7 +30,7 @@ from widemargin.estimators.validation import (
     classes_of,
     linear_scores,
 )
-from widemargin.solvers import auto
+from widemargin.solvers.registry import SOLVERS, names, quoted
 
 
 def wants_probability(estimator) -> bool:
@@ -229,10 +229,10 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         self.classes_ = classes
         data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
         solver = choose_solver(self, problems[0])
-        if self.checkpoint is not None and solver not in auto.OUT_OF_CORE:
+        if self.checkpoint is not None and not SOLVERS[solver].keeps_checkpoints:
+            keepers = quoted(tuple(name for name in SOLVERS if SOLVERS[name].keeps_checkpoints))
             raise ValueError(
-                f"checkpoint goes with {', '.join(map(repr, auto.OUT_OF_CORE))}, for rows on "
-                f"disk; solver {solver!r} keeps none"
+                f"checkpoint goes with {keepers}, for rows on disk; solver {solver!r} keeps none"
             )
         folds = None
         if self.probability:
@@ -261,7 +261,7 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         check_positive("C", self.C)
         check_choice("loss", self.loss, tuple(LOSSES))
         check_choice("multi_class", self.multi_class, MULTI_CLASS)
-        check_choice("solver", self.solver, auto.SOLVERS)
+        check_choice("solver", self.solver, ("auto", *names()))
         for name in ("fit_intercept", "penalized_intercept", "probability"):
             check_flag(name, getattr(self, name))
         check_choice("device", self.device, DEVICES)

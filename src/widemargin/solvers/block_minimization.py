@@ -16,6 +16,7 @@ import numpy as np
 
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
+from widemargin.solvers.base import Solver
 from widemargin.solvers.out_of_core import OutOfCore, room_for_rows
 from widemargin.solvers.pieces import Piece
 
@@ -26,7 +27,7 @@ _KEPT_SHARE = 0.5
 
 
 @dataclass(frozen=True)
-class BlockMinimization:
+class BlockMinimization(Solver):
     """Solver for margin risks over rows on disk.
 
     Parameters

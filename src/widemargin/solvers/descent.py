@@ -16,6 +16,7 @@ from widemargin.certificate import certificate_of
 from widemargin.monitor import Monitor, raise_out_of_range
 from widemargin.problem import Problem, State
 from widemargin.risk import Bound
+from widemargin.solvers.base import Solver
 from widemargin.solvers.multiple import improved
 
 # A gap check costs about two passes over all rows. It is made when the gap seen in passing
@@ -34,7 +35,7 @@ _BLUR_ALLOWED = 0.05
 
 
 @dataclass(frozen=True)
-class DescentSolver:
+class DescentSolver(Solver):
     """Solver over rows in memory.
 
     Parameters
@@ -52,10 +53,6 @@ class DescentSolver:
 
     def solve(self, problem: Problem, state: State, monitor: Monitor) -> State:
         """Improve `state` until `monitor` says stop; return the best points certified."""
-        if not hasattr(problem.rows, "arrays"):
-            raise TypeError(
-                f"solver {self.schedule!r} needs rows in memory, not {type(problem.rows).__name__}"
-            )
         return self.descent(problem, state, monitor, self.schedule, self.seed).run()
 
 

@@ -52,11 +52,13 @@ from widemargin.data.rows import Rows, home
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
 from widemargin.solvers import lockstep, newton_deputies
+from widemargin.solvers.base import SharesPasses, place_of
 from widemargin.solvers.coordinate import CoordinateDescent
 from widemargin.solvers.cutting_plane import CuttingPlanes
 from widemargin.solvers.lockstep import Asking
 from widemargin.solvers.newton_deputies import Deputies
 from widemargin.solvers.newton_descent import MANY_ENTRIES, Descent, can_delegate, is_rare
+from widemargin.solvers.registry import Place
 
 # Problems solved side by side at most; and bytes that they may need, some 64 for every row, on the
 # host and on a GPU.
@@ -75,7 +77,7 @@ _SAMPLE_ROWS_ON_GPU = 100_000
 
 
 @dataclass(frozen=True)
-class Newton:
+class Newton(SharesPasses):
     """Solver for margin risks over any rows; fast where rows are many and features few.
 
     Parameters
@@ -199,7 +201,7 @@ def _solve(problem, state, monitor, sample, seed) -> Asking:
         yield from descent.run(monitor.tol)
     if descent.best.is_stuck:
         # Features of very different scales: one by one, rows still get there.
-        in_memory = hasattr(problem.rows, "arrays")
+        in_memory = place_of(problem.rows) is Place.MEMORY
         monitor.handed_over_to = name = "acf" if in_memory else "ocas"
         solver = CoordinateDescent(name, seed) if in_memory else CuttingPlanes(name)
         return solver.solve(problem, descent.best.state, monitor)

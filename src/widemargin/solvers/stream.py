@@ -20,6 +20,7 @@ import numpy as np
 from widemargin.kernels import coordinate as kernels
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
+from widemargin.solvers.base import Solver
 from widemargin.solvers.out_of_core import END_OF_PASS, OutOfCore, Reader, room_for_rows
 from widemargin.solvers.pieces import Piece
 
@@ -34,7 +35,7 @@ _PATIENCE = 0.05
 
 
 @dataclass(frozen=True)
-class Stream:
+class Stream(Solver):
     """Solver for margin risks over rows on disk.
 
     Parameters
