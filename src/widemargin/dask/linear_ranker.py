@@ -24,7 +24,8 @@ class LinearRanker(ClusterModel):
     ----------
     C, normalization, tol, max_iter, max_time, verbose
         As in `widemargin.LinearRanker`.
-    solver : {"ocas", "cpa"}, default="ocas"
+    solver : str, default="ocas"
+        "ocas" or "cpa", as in `widemargin.dask.LinearSVC`.
     client : distributed.Client or None, default=None
         None is the current one.
     """

@@ -27,8 +27,8 @@ class LinearSVC(ClassifierMixin, ClusterModel):
     C, loss, multi_class, tol, fit_intercept, penalized_intercept, class_weight, max_iter, \
     max_time, verbose
         As in `widemargin.LinearSVC`; max_iter counts iterations.
-    solver : {"ocas", "cpa"}, default="ocas"
-        OCAS with a multi-point line search, or SVM-perf's method, without one.
+    solver : str, default="ocas"
+        "ocas" is OCAS with a multi-point line search, "cpa" SVM-perf's method, without one.
     average_first : bool, default=False
         Whether each worker first trains on its own part, and their mean is where all begin; not
         with "crammer_singer".

@@ -42,7 +42,7 @@ class LinearRanker(OrderingModel):
     normalization : {"pairs", "queries"}, default="pairs"
         Whether all pairs count alike, so that groups with many rows count for most, or all
         groups do.
-    solver : {"auto", "cpa", "ocas", "gca", "gca2", "tca"}, default="auto"
+    solver : str, default="auto"
         "cpa" is SVM-perf's cutting-plane method, "ocas" adds a line search, and "gca",
         "gca2" and "tca" coarser ones. "auto" is "ocas".
     tol : float, default=1e-3

@@ -62,8 +62,8 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
         One class against the rest, or all classes in one problem. With two classes the latter
         is the hinge loss at 2 C, and is solved as such.
-    solver : {"auto", "dcd", "acf", "newton", "cpa", "ocas", "gca", "gca2", "tca", "stream", \
-            "bm", "sbm"}, default="auto"
+    solver : str, default="auto"
+        "auto" chooses by the data and C; the page on solvers lists all there are.
         "dcd" is LIBLINEAR's dual coordinate descent; "acf" visits rows as often as it pays.
         "newton" is Newton's method on a smooth hinge, for many rows of few features.
         Cutting planes follow: "cpa" is SVM-perf's method, "ocas" adds an exact line

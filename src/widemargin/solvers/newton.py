@@ -99,11 +99,7 @@ class Newton(SharesPasses):
         monitors: list[Monitor],
         keep: Callable[[State], State] = lambda state: state,
     ) -> list[State]:
-        """Solve problems over the same rows, sharing passes over them; return as `solve`.
-
-        What is returned is what `keep` makes of each state, which is done with those that are
-        solved before others begin.
-        """
+        """Solve problems over the same rows, sharing passes over them; return as `solve`."""
         solved: list[State] = []
         rows = problems[0].rows
         room = _BYTES if home(rows) is None else _BYTES_ON_GPU
