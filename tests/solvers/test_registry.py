@@ -156,7 +156,7 @@ class TestToy:
 
     def test_messages_list_it(self, toy):
         y = RISKS[RiskKind.MARGIN].y
-        with pytest.raises(ValueError, match=r"one of 'auto', 'dcd', .*'sbm', 'toy', not 'magic'"):
+        with pytest.raises(ValueError, match=r"one of 'auto', 'dcd', .*, 'toy', not 'magic'"):
             LinearSVC(solver="magic").fit(X, y)
         with pytest.raises(ValueError, match=r"'stream' needs rows on disk .* 'dcd'.*, 'toy', or"):
             LinearSVC(solver="stream").fit(X, y)
@@ -196,7 +196,7 @@ class TestToy:
             return subprocess.run(command, capture_output=True, text=True, env=environment)
 
         shown = " ".join(widemargin_with_toy("train", "--help").stdout.split())
-        assert "|sbm|toy>" in shown
+        assert "|toy>" in shown
         assert "toy: exact coordinate steps in plain Python" in shown
         train = ("train", data, "--out", tmp_path / "m", "--loss", "hinge", "--no-intercept")
         done = widemargin_with_toy(*train, "--solver", "toy", "--json")
