@@ -36,7 +36,7 @@ from benchmarks.files import (
 from benchmarks.sections import apart, run, table
 from widemargin import LinearSVC, open_rows
 from widemargin.data.shards import ShardWriter
-from widemargin.solvers import auto
+from widemargin.solvers.registry import Place, only_for
 
 DOCUMENT = ROOT / "docs" / "larger-than-memory.md"
 SOME_PATHS = 500_000
@@ -71,7 +71,7 @@ def warm_up() -> None:
         with ShardWriter(f"{folder}/few") as writer:
             writer.add(X, y)
         rows = open_rows(f"{folder}/few")
-        for solver in auto.OUT_OF_CORE:
+        for solver in only_for(Place.DISK):
             LinearSVC(loss="hinge", solver=solver, fit_intercept=False).fit(rows, y)
     for solver in ("dcd", "acf"):
         LinearSVC(loss="hinge", solver=solver, fit_intercept=False).fit(X, y)

@@ -166,7 +166,7 @@ def test_probability(data):
 
 @pytest.mark.parametrize("solver", ["acf", "dcd", "stream"])
 def test_solvers_of_the_host_are_refused(data, solver):
-    with pytest.raises(ValueError, match="on a GPU there are 'newton'"):
+    with pytest.raises(ValueError, match="these are on a GPU: use one of 'newton', 'cpa'"):
         LinearSVC(solver=solver, device="cuda").fit(*data)
 
 

@@ -130,6 +130,12 @@ class TestRoundTrip:
         np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
         assert certify(loaded, X, y) == certify(model, X, y)
 
+    def test_a_solver_that_took_over_comes_back(self, tmp_path):
+        model = fitted()
+        model.solver_ = "newton, then acf"
+        save_model(model, tmp_path / "model")
+        assert load_model(tmp_path / "model").solver_ == "newton, then acf"
+
     def test_class_weight_keeps_the_type_of_its_labels(self, tmp_path):
         model = fitted(class_weight={-1: 2.0, 1: np.float64(0.5)})
         save_model(model, tmp_path / "model")

@@ -36,6 +36,7 @@ from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Hinge
 from widemargin.solvers import auto
 from widemargin.solvers.out_of_core import bytes_beside_rows
+from widemargin.solvers.registry import Place, only_for
 
 PATHS_ROWS, DNA_ROWS = 200_000, 20_000
 COSTS = (0.01, 0.1, 1.0, 10.0)
@@ -138,7 +139,9 @@ def compare(rows, settings: list[tuple[str, float, float]], name: str, *effort) 
     optima = {C: optimum(rows, C) for C in {C for _, C, _ in settings}}
     with report.figure(name, [label for label, _, _ in settings], columns=2) as axes:
         for (label, C, share), ax in zip(settings, axes):
-            races = {solver: race(rows, solver, C, share, *effort) for solver in auto.OUT_OF_CORE}
+            races = {
+                solver: race(rows, solver, C, share, *effort) for solver in only_for(Place.DISK)
+            }
             best = min(optima[C], *(run.best for run in races.values()))
             reached = {solver: run.when((1 + REACHED) * best) for solver, run in races.items()}
             cells = [label]
@@ -162,7 +165,7 @@ def compare(rows, settings: list[tuple[str, float, float]], name: str, *effort) 
                 first = min(races[solver].first_pass for solver in rivals)
                 before_all.append(reached["stream"] <= first)
     header = ["setting"]
-    for solver in auto.OUT_OF_CORE:
+    for solver in only_for(Place.DISK):
         header += [f"{solver}: to 0.1 %", "above at the end", "first pass ends"]
     checks = [
         all_of(ahead, "StreamSVM is the first to be within 0.1 % of the best, where anybody is"),

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from widemargin.solvers.registry import SOLVERS, THEN
 from widemargin.words import count, percent_at_most
-
-# Solvers whose iterations are passes over the rows.
-PASSING_SOLVERS = ("dcd", "acf", "stream", "bm", "sbm")
 
 
 @dataclass(frozen=True)
@@ -107,8 +105,8 @@ def phase_seconds(model) -> dict[str, float]:
 
 
 def iteration_unit(model) -> str:
-    """Return the unit of `n_iter_`: "pass" or "iteration"."""
-    return "pass" if model.solver_ in PASSING_SOLVERS else "iteration"
+    """Return what the solver counts: "pass" or "iteration"."""
+    return SOLVERS[model.solver_.split(THEN)[0]].counts
 
 
 @dataclass(frozen=True)

@@ -276,7 +276,7 @@ def test_what_is_wrong(client):
         LinearSVC().fit(collections(spoiled, y)[0], y)
     with pytest.raises(ValueError, match="different numbers of features"):
         LinearSVC().fit([delayed(X), delayed(X[:, :3])], [y, y])
-    with pytest.raises(ValueError, match="solver must be one of 'ocas', 'cpa'"):
+    with pytest.raises(ValueError, match="solver must be one of 'cpa', 'ocas'"):
         LinearSVC(solver="acf").fit(lazy, labels)
     with pytest.raises(ValueError, match="contains only one class"):
         LinearSVC(class_weight={0: 0.0}).fit(lazy, labels)

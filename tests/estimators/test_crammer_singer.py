@@ -9,9 +9,10 @@ from sklearn.svm import LinearSVC as SklearnLinearSVC
 
 from widemargin import LinearSVC, certify
 from widemargin.model_io import load_model, save_model, write_liblinear
-from widemargin.solvers.auto import CUTTING_PLANES as METHODS
+from widemargin.solvers.registry import RiskKind, names
 
-SOLVERS = ["auto", "dcd", "acf", *METHODS]
+METHODS = names(risk=RiskKind.ANY)
+SOLVERS = ["auto", *names(risk=RiskKind.CRAMMER_SINGER)]
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from widemargin import LinearRanker, LinearSVC, certify
-from widemargin.solvers.auto import CUTTING_PLANES
+from widemargin.solvers.registry import RiskKind, names
 
 
 def queries(n=300, d=6, n_queries=20, seed=0):
@@ -75,7 +75,7 @@ def test_the_same_problem_as_a_classifier_of_differences():
     assert model.certificate_.primal == pytest.approx(value, rel=1e-4)
 
 
-@pytest.mark.parametrize("solver", CUTTING_PLANES)
+@pytest.mark.parametrize("solver", names(risk=RiskKind.ANY))
 def test_every_solver_finds_the_same_optimum(solver):
     X, y, qid = queries()
     best = LinearRanker(tol=1e-6).fit(X, y, qid).certificate_

@@ -170,7 +170,11 @@ def test_weights_count():
 @pytest.mark.parametrize(
     ("parameters", "on_disk", "message"),
     [
-        ({"solver": "stream"}, False, "solver='stream' reads rows from disk, and X is in memory"),
+        (
+            {"solver": "stream"},
+            False,
+            "solver='stream' needs rows on disk .*, and these are in memory",
+        ),
         ({"solver": "acf"}, True, "solver='acf' needs rows in memory"),
         ({"solver": "bm", "multi_class": "crammer_singer"}, True, "needs one of 'cpa'"),
         ({"memory_budget": "much"}, True, "memory_budget must be a number of bytes"),

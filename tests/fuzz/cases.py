@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from blocks import Blocks
 
-from widemargin.solvers.auto import CUTTING_PLANES, OUT_OF_CORE
+from widemargin.solvers.registry import Place, RiskKind, names, only_for
 
 KINDS = {"LinearSVC": 10, "LinearRanker": 4, "OrdinalSVC": 2, "svm_path": 2, "LinearSVCCV": 1}
 
@@ -109,7 +109,7 @@ def random_case(seed: int, place: int, kind: str | None = None) -> Case:
     if kind == "LinearSVC" and random.random() < 0.1:
         case.layout, case.X = "disk", X.astype(np.float32)
         two_classes = case.parameters.get("multi_class") != "crammer_singer"
-        solvers = [*(OUT_OF_CORE if two_classes else ()), "ocas", "cpa"]
+        solvers = [*(only_for(Place.DISK) if two_classes else ()), "ocas", "cpa"]
         case.parameters["solver"] = str(random.choice(solvers))
     if kind in ("LinearSVC", "LinearRanker", "OrdinalSVC") and random.random() < 0.15:
         case.first = case.parameters | {"C": _cost(random, gentle), "warm_start": True}
@@ -186,7 +186,7 @@ def _weights(random, n, gentle):
 def _parameters(random, kind, gentle):
     parameters = {"tol": _tolerance(random), **_LIMITS}
     if kind in ("LinearRanker", "OrdinalSVC"):
-        parameters["solver"] = str(random.choice(["auto", *CUTTING_PLANES]))
+        parameters["solver"] = str(random.choice(["auto", *names(risk=RiskKind.ANY)]))
         parameters["C"] = _cost(random, gentle)
         if kind == "LinearRanker":
             parameters["normalization"] = str(random.choice(["pairs", "queries"]))
@@ -196,7 +196,7 @@ def _parameters(random, kind, gentle):
     intercept = random.integers(3)
     parameters["fit_intercept"] = bool(intercept > 0)
     parameters["penalized_intercept"] = bool(intercept == 2)
-    solvers = ["auto", "dcd", "acf", "newton", *CUTTING_PLANES]
+    solvers = ["auto", *names(Place.MEMORY)]
     if random.random() < 0.3:
         parameters["multi_class"] = "crammer_singer"
         solvers.remove("newton")

@@ -93,7 +93,7 @@ def test_rows_of_a_kind_of_their_own_get_a_solver_that_can_have_them(risk):
 
 def test_newton_says_what_it_cannot_do():
     rows = as_rows(np.eye(3))
-    with pytest.raises(ValueError, match=r"two classes apart .* needs one of 'dcd', 'acf'"):
+    with pytest.raises(ValueError, match=r"two classes at a time: .* needs one of 'dcd', 'acf'"):
         auto.check("newton", rows, CrammerSinger(np.arange(3), np.ones(3), 3))
 
 

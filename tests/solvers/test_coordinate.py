@@ -411,15 +411,6 @@ def test_rows_with_something_to_gain_come_back():
     np.testing.assert_array_equal(schedule.active, [2, 3, 8])
 
 
-def test_rows_elsewhere_are_refused_by_name():
-    class Elsewhere:
-        pass
-
-    problem = Problem(Elsewhere(), Hinge([1, -1], [1.0, 1.0]))
-    with pytest.raises(TypeError, match="'acf' needs rows in memory, not Elsewhere"):
-        CoordinateDescent("acf").solve(problem, None, Monitor(1e-3, 10))
-
-
 @pytest.mark.parametrize("seed", [51, 112, 239, 336, 436, 478, 512])
 def test_a_free_intercept_is_not_held_by_the_few_rows_left(seed):
     """Rows shrunk away come back when the intercept moves past them; these seeds need it."""

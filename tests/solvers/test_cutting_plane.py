@@ -16,11 +16,13 @@ from widemargin.losses import HINGE
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import CrammerSinger, Hinge, PairwiseHinge, SquaredHinge
-from widemargin.solvers.auto import CUTTING_PLANES as METHODS
 from widemargin.solvers.coordinate import CoordinateDescent
 from widemargin.solvers.cutting_plane import CuttingPlanes
 from widemargin.solvers.line_search import Penalty, bracketed, exact
 from widemargin.solvers.oracle import Oracle
+from widemargin.solvers.registry import RiskKind, names
+
+METHODS = names(risk=RiskKind.ANY)
 
 
 def noisy(n=2000, d=20, seed=0, classes=2):

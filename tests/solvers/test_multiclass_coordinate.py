@@ -301,12 +301,3 @@ def test_nothing_to_solve_is_solved_at_once():
         _, monitor = solve(make(X, y, k, 0.0, intercept))
         assert monitor.status == "converged"
         assert monitor.iteration == 0
-
-
-def test_rows_elsewhere_are_refused_by_name():
-    class Elsewhere:
-        pass
-
-    problem = Problem(Elsewhere(), CrammerSinger([0, 1], [1.0, 1.0], 2))
-    with pytest.raises(TypeError, match="'acf' needs rows in memory, not Elsewhere"):
-        MulticlassDescent("acf").solve(problem, None, Monitor(1e-3, 10))

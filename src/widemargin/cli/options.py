@@ -4,12 +4,13 @@ import math
 import shlex
 from collections.abc import Collection
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from widemargin.cli.errors import BadInput
 from widemargin.losses import LOSSES
+from widemargin.solvers.registry import SOLVERS, Place, RiskKind, names, only_for
 
 
 class TaskName(StrEnum):
@@ -33,27 +34,10 @@ class DeviceName(StrEnum):
 LossName = StrEnum("LossName", list(LOSSES))  # type: ignore[misc]
 
 
-class SolverName(StrEnum):
-    """How the optimum is approached."""
-
-    auto = "auto"
-    dcd = "dcd"
-    acf = "acf"
-    newton = "newton"
-    cpa = "cpa"
-    ocas = "ocas"
-    gca = "gca"
-    gca2 = "gca2"
-    tca = "tca"
-    stream = "stream"
-    bm = "bm"
-    sbm = "sbm"
-
-
-# The tasks whose loss is over pairs of rows need cutting planes, and know none of these.
-_CLASSIFY_SOLVERS = tuple(
-    SolverName(name) for name in ("dcd", "acf", "newton", "stream", "bm", "sbm")
-)
+if TYPE_CHECKING:
+    SolverName = str
+else:  # of names that mypy does not see
+    SolverName = StrEnum("SolverName", {name: name for name in ("auto", *names())})
 
 
 class MultiClassName(StrEnum):
@@ -185,8 +169,8 @@ def check_task(context: typer.Context, task: TaskName, solver: SolverName) -> No
     for name, only_task in _ONLY_FOR.items():
         if given(context, name) and task is not only_task:
             raise _wrong_task(spelled[name], only_task, task)
-    if solver in _CLASSIFY_SOLVERS and task is not TaskName.classify:
-        raise _wrong_task(f"--solver {solver.value}", TaskName.classify, task)
+    if task is not TaskName.classify and solver not in ("auto", *names(risk=RiskKind.ANY)):
+        raise _wrong_task(f"--solver {solver}", TaskName.classify, task)
 
 
 def check_intercept(no_intercept: bool, penalized_intercept: bool) -> None:
@@ -266,8 +250,10 @@ Normalization = Annotated[
 Solver = Annotated[
     SolverName,
     typer.Option(
-        help="auto chooses by the data, the task and C; stream, bm and sbm are for rows on disk. "
-        "Other tasks have cutting planes only: cpa, ocas, gca, gca2 and tca."
+        help="auto chooses by the data, the task and C. "
+        + "; ".join(f"{name}: {solver.summary}" for name, solver in SOLVERS.items())
+        + f". {', '.join(only_for(Place.DISK))} are for rows on disk. Tasks other than classify "
+        f"have {', '.join(names(risk=RiskKind.ANY))} only."
     ),
 ]
 Tol = Annotated[

@@ -17,10 +17,9 @@ from widemargin.curves import iteration_unit
 from widemargin.estimators.checkpoint import CheckpointError
 from widemargin.estimators.validation import check_bytes
 from widemargin.report.proof import why_it_stopped
+from widemargin.solvers.registry import Place, only_for
 from widemargin.words import count, listed, shape_in_words
 
-# Solvers for rows on disk only.
-_ON_DISK = (SolverName.stream, SolverName.bm, SolverName.sbm)
 # Above it, float64 does not represent every whole number.
 _LARGEST_LABEL = 2**53 - 1
 # Two float64 values per coefficient: the current and the best one.
@@ -39,8 +38,8 @@ def check_disk_options(
                 raise BadInput(str(error)) from error
             return
     words = given_options(context, ("memory_budget", "checkpoint"))
-    if solver in _ON_DISK:
-        words += ["--solver", solver.value]
+    if solver in only_for(Place.DISK):
+        words += ["--solver", solver]
     if words:
         raise BadInput(
             f"{shown(path)}: {' '.join(words)} is for rows on disk, and text is read into memory; "

@@ -6,11 +6,12 @@ from sklearn.utils.validation import check_is_fitted
 from widemargin import threads
 from widemargin.dask import tasks
 from widemargin.dask.questions import RankingRecipe
-from widemargin.dask.training import SOLVERS, ClusterModel, Job, Problems, graded_part
+from widemargin.dask.training import ClusterModel, Job, Problems, graded_part
 from widemargin.estimators.linear_ranker import LinearRanker as LocalLinearRanker
 from widemargin.estimators.ranking import NORMALIZATIONS
 from widemargin.estimators.validation import check_choice
 from widemargin.problem import State, Tangents
+from widemargin.solvers.registry import Place, RiskKind, names
 
 
 class LinearRanker(ClusterModel):
@@ -23,7 +24,8 @@ class LinearRanker(ClusterModel):
     ----------
     C, normalization, tol, max_iter, max_time, verbose
         As in `widemargin.LinearRanker`.
-    solver : {"ocas", "cpa"}, default="ocas"
+    solver : str, default="ocas"
+        "ocas" or "cpa", as in `widemargin.dask.LinearSVC`.
     client : distributed.Client or None, default=None
         None is the current one.
     """
@@ -67,7 +69,7 @@ class LinearRanker(ClusterModel):
         -------
         self : LinearRanker
         """
-        check_choice("solver", self.solver, SOLVERS)
+        check_choice("solver", self.solver, names(Place.CLUSTER, RiskKind.ANY))
         check_choice("normalization", self.normalization, NORMALIZATIONS)
         self._local()._check_parameters()
         return self._train(_RankingProblem(self, X, y, sample_weight, qid))

@@ -7,11 +7,12 @@ from sklearn.utils.validation import check_is_fitted
 from widemargin import threads
 from widemargin.certificate import Certificate
 from widemargin.dask.class_problems import ClassProblems
-from widemargin.dask.training import SOLVERS, ClusterModel, Job, Training, labelled_part
+from widemargin.dask.training import ClusterModel, Job, Training, labelled_part
 from widemargin.estimators.linear_svc import LinearSVC as LocalLinearSVC
 from widemargin.estimators.validation import check_choice, check_flag
 from widemargin.monitor import Interruption
 from widemargin.problem import Tangents
+from widemargin.solvers.registry import Place, names
 
 
 class LinearSVC(ClassifierMixin, ClusterModel):
@@ -26,8 +27,8 @@ class LinearSVC(ClassifierMixin, ClusterModel):
     C, loss, multi_class, tol, fit_intercept, penalized_intercept, class_weight, max_iter, \
     max_time, verbose
         As in `widemargin.LinearSVC`; max_iter counts iterations.
-    solver : {"ocas", "cpa"}, default="ocas"
-        OCAS with a multi-point line search, or SVM-perf's method, without one.
+    solver : str, default="ocas"
+        "ocas" is OCAS with a multi-point line search, "cpa" SVM-perf's method, without one.
     average_first : bool, default=False
         Whether each worker first trains on its own part, and their mean is where all begin; not
         with "crammer_singer".
@@ -101,7 +102,7 @@ class LinearSVC(ClassifierMixin, ClusterModel):
         return self._train(ClassProblems(self, labelled_part, X, y, sample_weight))
 
     def _check_parameters(self):
-        check_choice("solver", self.solver, SOLVERS)
+        check_choice("solver", self.solver, names(Place.CLUSTER))
         check_flag("average_first", self.average_first)
         self._local()._check_parameters()
 

@@ -22,7 +22,7 @@ from widemargin.dask.questions import (
     mean_weights,
     ranking_risk,
 )
-from widemargin.data.rows import BlockRows, Rows
+from widemargin.data.rows import Rows
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Bound, LineSums, RowRisk
 from widemargin.solvers.line_search import best_of
@@ -282,6 +282,8 @@ def solve_alone(part: Part, recipe: Recipe, intercept: Intercept, n_rows: int, s
     """Return coef and offset that are good for this part, times its share of all rows."""
     from widemargin.monitor import Monitor
     from widemargin.solvers import auto
+    from widemargin.solvers.base import place_of
+    from widemargin.solvers.registry import Place
 
     share = part.rows.n_rows / n_rows
     risk = recipe.risk(part)
@@ -289,7 +291,7 @@ def solve_alone(part: Part, recipe: Recipe, intercept: Intercept, n_rows: int, s
         return np.zeros(part.rows.n_features), 0.0
     risk.cost = risk.cost / share
     problem = Problem(part.rows, risk, intercept)
-    descent = auto.make("stream" if isinstance(part.rows, BlockRows) else "acf", risk, seed=0)
+    descent = auto.make("stream" if place_of(part.rows) is Place.DISK else "acf", risk, seed=0)
     state = descent.solve(problem, State.zero(problem), Monitor(1e-3, sweeps))
     return share * state.coef, share * state.offset
 

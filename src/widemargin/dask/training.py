@@ -32,10 +32,10 @@ from widemargin.estimators.validation import (
 from widemargin.monitor import Interruption, Monitor, clock
 from widemargin.problem import Intercept, State
 from widemargin.progress import ProgressLine
+from widemargin.solvers import auto
 from widemargin.solvers.bundle import Bundle
-from widemargin.solvers.cutting_plane import CuttingPlanes, no_planes
+from widemargin.solvers.cutting_plane import no_planes
 
-SOLVERS = ("ocas", "cpa")
 # At most so many problems share rounds: workers keep a few numbers per row for each.
 _MOST_TOGETHER = 16
 # Fewer do where their planes, and the points at which these touch, would fill the driver's
@@ -189,6 +189,7 @@ class Training:
 
     def _solve(self, jobs, places, seconds, on_record):
         model = self.model
+        solver = auto.make(model.solver, None, seed=0)  # workers have the risks
         solvers = []
         for place in places:
             job = jobs[place]
@@ -209,7 +210,7 @@ class Training:
                 self.started,
             )
             oracle = self.oracle(job)
-            solvers.append(partial(CuttingPlanes(model.solver).ask, oracle, job.state, job.bundle))
+            solvers.append(partial(solver.ask, oracle, job.state, job.bundle))
         parts, monitors = self.problems.parts, [jobs[place].monitor for place in places]
         parts.deadline = monitors[-1].deadline  # of those that begin together
         try:

@@ -23,6 +23,7 @@ from widemargin.monitor import FELL_SHORT, Interruption, Monitor, clock
 from widemargin.problem import State
 from widemargin.progress import ProgressLine
 from widemargin.solvers import auto
+from widemargin.solvers.registry import SOLVERS, THEN
 from widemargin.words import at_most
 
 # Bytes that solvers hold in memory besides the rows, at most: per row and per feature, and for
@@ -88,10 +89,10 @@ def share_threads(n_jobs: int, n_problems: int, rows: Rows, solver: str) -> tupl
     Rows on disk are read for one problem at a time: memory is meant for one. And one problem, told
     what to do by one thread, keeps a GPU busy.
     """
-    on_gpu = rows.device == "cuda"
-    alone = solver in auto.OUT_OF_CORE or auto.shares_passes(solver) or on_gpu
+    declared, on_gpu = SOLVERS[solver], rows.device == "cuda"
+    alone = "memory_budget" in declared.told or declared.shares_passes or on_gpu
     n_threads = 1 if alone else min(n_jobs, n_problems)
-    splits = auto.splits_rows(solver) and not on_gpu
+    splits = declared.splits_rows and not on_gpu
     return n_threads, n_jobs // n_threads if splits else 1
 
 
@@ -104,7 +105,7 @@ class Fit:
         With tol, max_iter, max_time, n_jobs, verbose.
     problems : ProblemSet
     solver : str
-        As `solvers.auto.make` knows it.
+        Its name.
     seeds : sequence of int
         One per problem.
     starts : list of State or None
@@ -138,7 +139,7 @@ class Fit:
             if estimator.verbose:
                 self.line = stack.enter_context(ProgressLine(count, estimator.tol))
             stack.enter_context(self.interruption.watching())
-            if auto.shares_passes(self.solver):
+            if SOLVERS[self.solver].shares_passes:
                 self._solve_together()
             elif self.n_threads == 1:
                 for index in range(count):
@@ -282,7 +283,7 @@ class Account:
 
     def solver(self, name: str) -> str:
         """Return the solver called `name`, and who went on where it was stuck."""
-        return ", then ".join([name, *self.successors])
+        return THEN.join([name, *self.successors])
 
     def warn(self, estimator, stacklevel: int) -> None:
         """Warn if something ended the training before its tolerance was reached."""

@@ -40,7 +40,7 @@ class LinearRanker(OrderingModel):
     normalization : {"pairs", "queries"}, default="pairs"
         "pairs" weights all pairs equally, so large groups dominate; "queries" weights all groups
         equally.
-    solver : {"auto", "cpa", "ocas", "gca", "gca2", "tca"}, default="auto"
+    solver : str, default="auto"
         "cpa" is SVM-perf's cutting-plane method, "ocas" adds an exact line search, and "gca",
         "gca2" and "tca" use approximate ones. "auto" is "ocas".
     tol : float, default=1e-3

@@ -30,7 +30,7 @@ from widemargin.estimators.validation import (
     linear_scores,
 )
 from widemargin.losses import LOSSES
-from widemargin.solvers import auto
+from widemargin.solvers.registry import SOLVERS, names, quoted
 
 
 def wants_probability(estimator) -> bool:
@@ -63,8 +63,8 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
         One versus rest, or all classes in one problem. For two classes, "crammer_singer" is
         the hinge loss at 2 C and is solved as such.
-    solver : {"auto", "dcd", "acf", "newton", "cpa", "ocas", "gca", "gca2", "tca", "stream", \
-            "bm", "sbm"}, default="auto"
+    solver : str, default="auto"
+        "auto" chooses by the data and C; the page on solvers lists all there are.
         "dcd" is LIBLINEAR's dual coordinate descent; "acf" adapts how often it visits each
         row. "newton" is Newton's method on a smoothed hinge, for many rows of few features.
         Cutting planes: "cpa" is SVM-perf's method, "ocas" adds an exact line search, and "gca",
@@ -231,10 +231,10 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         self.classes_ = classes
         data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
         solver = choose_solver(self, problems[0])
-        if self.checkpoint is not None and solver not in auto.OUT_OF_CORE:
+        if self.checkpoint is not None and not SOLVERS[solver].keeps_checkpoints:
+            keepers = quoted(tuple(name for name in SOLVERS if SOLVERS[name].keeps_checkpoints))
             raise ValueError(
-                f"checkpoint goes with {', '.join(map(repr, auto.OUT_OF_CORE))}, for rows on "
-                f"disk; solver {solver!r} keeps none"
+                f"checkpoint goes with {keepers}, for rows on disk; solver {solver!r} keeps none"
             )
         folds = None
         if self.probability:
@@ -263,7 +263,7 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         check_positive("C", self.C)
         check_choice("loss", self.loss, tuple(LOSSES))
         check_choice("multi_class", self.multi_class, MULTI_CLASS)
-        check_choice("solver", self.solver, auto.SOLVERS)
+        check_choice("solver", self.solver, ("auto", *names()))
         for name in ("fit_intercept", "penalized_intercept", "probability"):
             check_flag(name, getattr(self, name))
         check_choice("device", self.device, DEVICES)

@@ -49,6 +49,7 @@ from widemargin.monitor import FELL_SHORT, Interruption, Monitor, clock
 from widemargin.problem import State
 from widemargin.progress import ProgressBar
 from widemargin.solvers import auto
+from widemargin.solvers.registry import SOLVERS
 from widemargin.words import at_most
 
 # Problems for each thread, of which one waits: when they are fewer, some of the next cost begin.
@@ -268,7 +269,7 @@ class CostPath:
         if self.model.max_time is not None:
             left = self.clock_started + self.model.max_time - clock()
             seconds = max(0.0, left) / max(1, costs_left)
-            if not auto.shares_passes(solver):
+            if not SOLVERS[solver].shares_passes:
                 seconds /= math.ceil(n_problems / n_threads)
         monitor = partial(
             Monitor,

@@ -10,7 +10,7 @@ from widemargin import threads
 from widemargin.estimators.starts import Trail, carried
 from widemargin.problem import State
 from widemargin.risk import MarginRisk
-from widemargin.solvers import auto
+from widemargin.solvers.registry import SOLVERS
 
 
 class Step:
@@ -39,7 +39,7 @@ class Step:
         self.C, self.sets, self.solver, self.solvers = C, sets, solver, solvers
         self.make_monitor, self.n_threads, self.lent = monitor, n_threads, lent
         self.trails, self.keep = trails, keep
-        self.together = auto.shares_passes(solver)
+        self.together = SOLVERS[solver].shares_passes
         self.n_problems = sum(map(len, sets))
         self.former: dict[int, State] = {}  # of problems that have not begun, at another cost
         self.former_C = math.nan

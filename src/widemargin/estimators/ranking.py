@@ -21,6 +21,7 @@ from widemargin.estimators.validation import (
 from widemargin.problem import Intercept, Problem, State, Tangents
 from widemargin.risk import PairwiseHinge
 from widemargin.solvers import auto
+from widemargin.solvers.registry import RiskKind, names
 
 NORMALIZATIONS = ("pairs", "queries")
 
@@ -45,13 +46,14 @@ class OrderingModel(Reporting, CallbackSupportMixin, BaseEstimator):
 
     def _check_parameters(self):
         check_positive("C", self.C)
-        check_choice("solver", self.solver, ("auto", *auto.CUTTING_PLANES))
+        check_choice("solver", self.solver, ("auto", *names(risk=RiskKind.ANY)))
         check_choice("device", self.device, DEVICES)
         check_training_parameters(self)
 
     def _fit_order(self, problem: "OrderingProblem", data):
         """Solve `problem` and set the attributes that make the model; return the Fit."""
         solver = "ocas" if self.solver == "auto" else self.solver
+        auto.check(solver, problem.rows, problem.risk)
         fit = Fit(self, problem, solver, [0], [self._start(problem)], data)
         fit.run()
         (state,) = fit.states

@@ -56,7 +56,7 @@ from widemargin.estimators.linear_svc_cv import LinearSVCCV
 from widemargin.estimators.ordinal_svc import ERRORS, OrdinalSVC
 from widemargin.estimators.ranking import NORMALIZATIONS, OrderingModel
 from widemargin.estimators.validation import check_choice
-from widemargin.solvers.auto import SOLVERS
+from widemargin.solvers.registry import SOLVERS, THEN
 from widemargin.tensors import FLOAT, Malformed, read_field, read_header, read_tensor
 
 FORMAT_NAME = "widemargin"
@@ -295,7 +295,8 @@ def _build_model(file, description: dict):
         raise Malformed(f"the header's 'n_iter' is {model.n_iter_}")
     try:
         check_choice("the header's 'status'", model.status_, _STATUSES)
-        check_choice("the header's 'solver'", model.solver_, SOLVERS)
+        for solver in model.solver_.split(THEN):
+            check_choice("the header's 'solver'", solver, SOLVERS)
     except ValueError as error:
         raise Malformed(str(error)) from error
     model.history_ = []

@@ -1,16 +1,16 @@
 """The choice of a solver, as one readable table."""
 
 from dataclasses import dataclass
+from functools import cache
+from pkgutil import resolve_name
+from typing import Any
 
 import numpy as np
 
-from widemargin.data.rows import BlockRows, Rows, SingleRows
+from widemargin.data import Rows
 from widemargin.risk import CrammerSinger, MarginRisk, Risk
-
-#: what `solver=` accepts
-CUTTING_PLANES = ("cpa", "ocas", "gca", "gca2", "tca")
-OUT_OF_CORE = ("stream", "bm", "sbm")
-SOLVERS = ("auto", "dcd", "acf", "newton", *CUTTING_PLANES, *OUT_OF_CORE)
+from widemargin.solvers.base import Solver, kind_of, place_of
+from widemargin.solvers.registry import SOLVERS, Place, names, quoted
 
 #: bytes that out-of-core solvers use if nobody says how many
 DEFAULT_BUDGET = 1 << 30
@@ -110,22 +110,22 @@ def choose(
     `warm` says that training begins at the solution of a problem nearby; `must_stream`, of rows
     on disk, that its progress is to be kept in a file, or memory has no room for other solvers.
     """
-    on_disk, on_gpu = isinstance(rows, BlockRows), rows.device == "cuda"
+    place = place_of(rows)
     if isinstance(risk, CrammerSinger):
-        if not isinstance(rows, SingleRows):
+        if place is not Place.MEMORY:
             return "ocas"
         n_rows, stretch = _stretch(rows, risk.cost)
         return pick_together(n_rows, stretch, rows.n_features * risk.outputs[0])
-    if on_gpu:
+    if place is Place.GPU:
         # With more features Newton's method would need conjugate gradients, of many steps.
         return "newton" if rows.n_features <= _SOME_FEATURES or risk.loss.is_smooth else "ocas"
-    if on_disk:
+    if place is Place.DISK:
         if rows.n_features > _FEW_FEATURES or must_stream:
             return "stream"
         # Rows of few features pull on one another, and it takes very many visits to each. Cutting
         # planes remember a bit for each row and plane, of a smooth loss a number: too much.
         return "newton" if risk.loss.is_smooth else "ocas"
-    if not isinstance(rows, SingleRows):  # all that is known are products
+    if place is Place.PRODUCTS:
         return "newton" if risk.loss.is_smooth else "ocas"
     n_counted = int(np.count_nonzero(risk.cost))
     per_feature = _ROWS_PER_FEATURE if risk.loss.is_smooth else _MORE_ROWS_PER_FEATURE
@@ -134,65 +134,39 @@ def choose(
     return pick(facts(rows, risk, warm))
 
 
-def make(name: str, risk: Risk, seed: int, memory_budget: int = DEFAULT_BUDGET):
-    """Return the solver called `name` for problems with this risk."""
-    # Imported when needed: most fits need one of them.
-    if name in CUTTING_PLANES:
-        from widemargin.solvers.cutting_plane import CuttingPlanes
+@cache
+def _imported(where: str) -> Any:
+    """Return the class "module:Class", imported when it is needed: most fits need one of them."""
+    return resolve_name(where)
 
-        return CuttingPlanes(name)
-    if name == "stream":
-        from widemargin.solvers.stream import Stream
 
-        return Stream(memory_budget, seed)
-    if name in OUT_OF_CORE:
-        from widemargin.solvers.block_minimization import BlockMinimization
+def make(name: str, risk: Risk | None, seed: int, memory_budget: int = DEFAULT_BUDGET) -> Solver:
+    """Return the solver called `name` for problems with this risk.
 
-        return BlockMinimization(memory_budget, name == "sbm", seed)
-    if name == "newton":
-        from widemargin.solvers.newton import Newton
-
-        return Newton(seed)
-    if isinstance(risk, CrammerSinger):
-        from widemargin.solvers.multiclass_coordinate import MulticlassDescent
-
-        return MulticlassDescent(schedule=name, seed=seed)
-    from widemargin.solvers.coordinate import CoordinateDescent
-
-    return CoordinateDescent(schedule=name, seed=seed)
+    None is a risk that is not here: on a cluster, workers have it.
+    """
+    solver = SOLVERS[name]
+    where = solver.classes[kind_of(risk)]
+    kind = _imported(where)
+    if not (isinstance(kind, type) and issubclass(kind, Solver)):
+        raise TypeError(f"solver={name!r} is declared as {where}, which is no Solver")
+    choices = {"seed": seed, "memory_budget": memory_budget}
+    return kind(**solver.settings, **{told: choices[told] for told in solver.told})
 
 
 def check(name: str, rows: Rows, risk: Risk) -> None:
     """Raise ValueError if the solver called `name` cannot work on these rows or this risk."""
-    on_disk, on_gpu = isinstance(rows, BlockRows), rows.device == "cuda"
-    if on_gpu and name not in ("newton", *CUTTING_PLANES):
-        available = ", ".join(map(repr, ("newton", *CUTTING_PLANES)))
-        raise ValueError(f"solver={name!r} works on the host: on a GPU there are {available}")
-    if name in OUT_OF_CORE and not on_disk:
+    solver, place, kind = SOLVERS[name], place_of(rows), kind_of(risk)
+    if solver.takes(place, kind):
+        return
+    able = quoted(names(place, kind))
+    if not solver.takes(rows=place):
+        hint = " (see widemargin.open_rows)" if Place.DISK in solver.rows else ""
         raise ValueError(
-            f"solver={name!r} reads rows from disk, and X is in memory: pass what "
-            "widemargin.open_rows returns, or let solver='auto' choose"
+            f"solver={name!r} needs rows {' or '.join(solver.rows)}{hint}, and these are {place}: "
+            f"use one of {able}, or let solver='auto' choose"
         )
-    if name in ("dcd", "acf") and on_disk:
-        raise ValueError(
-            f"solver={name!r} needs rows in memory, and these are on disk: "
-            f"{', '.join(map(repr, (*OUT_OF_CORE, *CUTTING_PLANES)))} do not"
-        )
-    if name in ("newton", *OUT_OF_CORE) and isinstance(risk, CrammerSinger):
-        wanted = CUTTING_PLANES if on_disk or on_gpu else ("dcd", "acf", *CUTTING_PLANES)
-        raise ValueError(
-            f"solver={name!r} tells two classes apart at a time: multi_class='crammer_singer' "
-            f"needs one of {', '.join(map(repr, wanted))}"
-            + (" for rows on disk" if on_disk else "")
-        )
-
-
-def splits_rows(name: str) -> bool:
-    """Return whether the solver called `name` can use several threads on one problem."""
-    return name == "newton" or name in CUTTING_PLANES
-
-
-def shares_passes(name: str) -> bool:
-    """Return whether the solver called `name` has `solve_together`, for one pass over the rows
-    that serves several problems."""
-    return name == "newton"
+    raise ValueError(
+        f"solver={name!r} is for {' or '.join(solver.classes)}: {kind} needs one of {able} "
+        f"for rows {place}"
+    )

@@ -17,6 +17,7 @@ import numpy as np
 from widemargin.data.rows import BlockRows
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
+from widemargin.solvers.base import Solver
 from widemargin.solvers.out_of_core import OutOfCore, room_for_rows
 from widemargin.solvers.pieces import Piece
 
@@ -27,7 +28,7 @@ _KEPT_SHARE = 0.5
 
 
 @dataclass(frozen=True)
-class BlockMinimization:
+class BlockMinimization(Solver):
     """Solver for margin risks over rows on disk.
 
     Parameters

@@ -31,6 +31,7 @@ from widemargin.certificate import Certificate
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
 from widemargin.risk import RowRisk
+from widemargin.solvers.base import AsksOracle
 from widemargin.solvers.bundle import Bundle
 from widemargin.solvers.gpu_oracle import GpuOracle
 from widemargin.solvers.line_search import ThreePoint, TruncatedGrid, bracketed, exact, grid
@@ -45,7 +46,7 @@ _SEARCH_TOLERANCE = 0.01
 
 
 @dataclass(frozen=True)
-class CuttingPlanes:
+class CuttingPlanes(AsksOracle):
     """Solver for any risk over any rows.
 
     Parameters

@@ -17,6 +17,7 @@ from widemargin.data.rows import SingleRows
 from widemargin.monitor import Monitor, raise_out_of_range
 from widemargin.problem import Problem, State
 from widemargin.risk import Bound
+from widemargin.solvers.base import Solver
 from widemargin.solvers.multiple import improved
 
 # A gap check costs about two passes over all rows. It is made when the gap seen in passing
@@ -35,7 +36,7 @@ _BLUR_ALLOWED = 0.05
 
 
 @dataclass(frozen=True)
-class DescentSolver:
+class DescentSolver(Solver):
     """Solver over rows in memory.
 
     Parameters

@@ -48,15 +48,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from widemargin.data.rows import GramRows, LeverageRows, Rows, SingleRows
+from widemargin.data.rows import GramRows, LeverageRows, Rows
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
 from widemargin.solvers import lockstep, newton_deputies
+from widemargin.solvers.base import SharesPasses, place_of
 from widemargin.solvers.coordinate import CoordinateDescent
 from widemargin.solvers.cutting_plane import CuttingPlanes
 from widemargin.solvers.lockstep import Asking
 from widemargin.solvers.newton_deputies import Deputies
 from widemargin.solvers.newton_descent import MANY_ENTRIES, Descent, can_delegate, is_rare
+from widemargin.solvers.registry import Place
 
 # Problems solved side by side at most; and bytes that they may need, some 64 for every row, on the
 # host and on a GPU.
@@ -75,7 +77,7 @@ _SAMPLE_ROWS_ON_GPU = 100_000
 
 
 @dataclass(frozen=True)
-class Newton:
+class Newton(SharesPasses):
     """Solver for margin risks over any rows; fast where rows are many and features few.
 
     Parameters
@@ -97,11 +99,7 @@ class Newton:
         monitors: list[Monitor],
         keep: Callable[[State], State] = lambda state: state,
     ) -> list[State]:
-        """Solve problems over the same rows, sharing passes over them; return as `solve`.
-
-        What is returned is what `keep` makes of each state, which is done with those that are
-        solved before others begin.
-        """
+        """Solve problems over the same rows, sharing passes over them; return as `solve`."""
         solved: list[State] = []
         rows = problems[0].rows
         room = _BYTES_ON_GPU if rows.device == "cuda" else _BYTES
@@ -199,7 +197,7 @@ def _solve(problem, state, monitor, sample, seed) -> Asking:
         yield from descent.run(monitor.tol)
     if descent.best.is_stuck:
         # Features of very different scales: one by one, rows still get there.
-        in_memory = isinstance(problem.rows, SingleRows)
+        in_memory = place_of(problem.rows) is Place.MEMORY
         monitor.handed_over_to = name = "acf" if in_memory else "ocas"
         solver = CoordinateDescent(name, seed) if in_memory else CuttingPlanes(name)
         return solver.solve(problem, descent.best.state, monitor)

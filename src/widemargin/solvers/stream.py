@@ -21,6 +21,7 @@ from widemargin.data.rows import BlockRows
 from widemargin.kernels import coordinate as kernels
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
+from widemargin.solvers.base import Solver
 from widemargin.solvers.out_of_core import END_OF_PASS, OutOfCore, Reader, room_for_rows
 from widemargin.solvers.pieces import Piece
 
@@ -35,7 +36,7 @@ _PATIENCE = 0.05
 
 
 @dataclass(frozen=True)
-class Stream:
+class Stream(Solver):
     """Solver for margin risks over rows on disk.
 
     Parameters
