@@ -66,7 +66,15 @@ ALLOWED = {
         "tensors",
         "words",
     },
-    "model_io": {"arrays", "estimators", "solver registry", "certificate", "atomic", "tensors"},
+    "model_io": {
+        "arrays",
+        "estimators",
+        "solver registry",
+        "certificate",
+        "monitor",
+        "atomic",
+        "tensors",
+    },
     "dask": {
         "losses",
         "kernels",

@@ -13,7 +13,9 @@ from safetensors.numpy import save_file
 from sklearn.exceptions import NotFittedError
 
 from widemargin import LinearRanker, LinearSVC, OrdinalSVC, certify
+from widemargin.losses import LOSSES
 from widemargin.model_io import ModelFileError, load_model, save_model, write_liblinear
+from widemargin.monitor import STATUSES
 
 LABELS = {
     "int": np.array([-1, 1]),
@@ -108,7 +110,7 @@ def rewrite(path, change_tensors=None, change_metadata=None, change_model=None):
 
 class TestRoundTrip:
     @pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
-    @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+    @pytest.mark.parametrize("loss", list(LOSSES))
     def test_everything_comes_back(self, tmp_path, labels, loss):
         X, y = problem(labels)
         model = fitted(labels, loss=loss)
@@ -155,6 +157,14 @@ class TestRoundTrip:
         model = fitted().set_params(checkpoint=form(tmp_path / "checkpoint"))
         save_model(model, tmp_path / "model")
         assert load_model(tmp_path / "model").checkpoint is None
+
+    @pytest.mark.parametrize("status", STATUSES)
+    def test_however_training_ended(self, tmp_path, status):
+        model = fitted()
+        model.status_, model.solver_ = status, "newton, then acf"
+        save_model(model, tmp_path / "model")
+        loaded = load_model(tmp_path / "model")
+        assert (loaded.status_, loaded.solver_) == (status, "newton, then acf")
 
     def test_feature_names(self, tmp_path):
         X, y = problem()
@@ -230,6 +240,14 @@ class TestOrderRoundTrip:
         model.thresholds_ = np.array([-np.inf, 0.5, np.inf])
         save_model(model, tmp_path / "model")
         assert load_model(tmp_path / "model").thresholds_.tolist() == [-np.inf, 0.5, np.inf]
+
+    @pytest.mark.parametrize("status", STATUSES)
+    def test_however_training_ended(self, tmp_path, status):
+        model = fitted()
+        model.status_, model.solver_ = status, "newton, then acf"
+        save_model(model, tmp_path / "model")
+        loaded = load_model(tmp_path / "model")
+        assert (loaded.status_, loaded.solver_) == (status, "newton, then acf")
 
     def test_feature_names(self, tmp_path):
         X, y, qid = ordered(np.arange(4.0))
@@ -604,7 +622,7 @@ class TestAtomicWriting:
 
 class TestLiblinear:
     @pytest.mark.parametrize("name", ["int", "float", "three ints"])
-    @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+    @pytest.mark.parametrize("loss", list(LOSSES))
     @pytest.mark.parametrize("fit_intercept", [True, False])
     def test_liblinear_predicts_the_same(self, tmp_path, name, loss, fit_intercept):
         liblinear = pytest.importorskip("liblinear.liblinearutil")

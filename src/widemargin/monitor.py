@@ -25,6 +25,8 @@ _OF_ROUNDING = 0.1
 
 #: why a run stopped that did not get as far as it was asked to, and that nobody stopped
 FELL_SHORT = ("max_iter", "max_time", "rounding", "inconsistent")
+#: all that a run can end with
+STATUSES = ("converged", "interrupted", "callback", *FELL_SHORT)
 
 
 @dataclass(frozen=True)

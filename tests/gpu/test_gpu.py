@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse
 from sklearn.datasets import make_classification
-from strategies import RISKS
 
 from widemargin import LinearRanker, LinearSVC, LinearSVCCV, certify, load_model, save_model
 from widemargin.data import as_rows
-from widemargin.losses import LOSSES
+from widemargin.losses import LOSSES, Loss
 from widemargin.passes import cpu
 from widemargin.passes import gpu as passes
 from widemargin.risk.margin import MarginLine
@@ -182,10 +181,16 @@ def test_other_sums(matrix):
     np.testing.assert_allclose(some, rows.take(index).scores(w), atol=1e-9 * np.abs(some).max())
 
 
-@pytest.mark.parametrize("n", [1, 31, 1000, 300_001])
-@pytest.mark.parametrize(
-    "loss", [kind([1], [1.0]).loss for kind in RISKS], ids=lambda loss: loss.name
+# With kinks or parabolas on both sides, and a flat bottom.
+MORE_LOSSES = (
+    Loss("tube", eps=0.25, low=-0.5),
+    Loss("squared_tube", eps=0.25, low=-np.inf, high=np.inf, bend=0.5),
+    Loss("huber", low=-0.5, bend=0.25),
 )
+
+
+@pytest.mark.parametrize("n", [1, 31, 1000, 300_001])
+@pytest.mark.parametrize("loss", [*LOSSES.values(), *MORE_LOSSES], ids=lambda loss: loss.name)
 def test_passes(n, loss):
     random = np.random.default_rng(n)
     y = random.choice([-1, 1], n).astype(np.int8)
@@ -336,7 +341,7 @@ def test_places():
 
 @pytest.mark.parametrize("layout", ["dense", "csr"])
 @pytest.mark.parametrize("solver", ["newton", "ocas", "cpa", "tca"])
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("loss", list(LOSSES))
 @pytest.mark.parametrize("penalized", [True, False])
 def test_same_optimum_same_bits(layout, solver, loss, penalized):
     X, y = make_classification(3000, 30, n_informative=10, n_classes=3, flip_y=0.1, random_state=0)

@@ -56,6 +56,7 @@ from widemargin.estimators.linear_svc_cv import LinearSVCCV
 from widemargin.estimators.ordinal_svc import ERRORS, OrdinalSVC
 from widemargin.estimators.ranking import NORMALIZATIONS, OrderingModel
 from widemargin.estimators.validation import check_choice
+from widemargin.monitor import STATUSES
 from widemargin.solvers.registry import SOLVERS, THEN
 from widemargin.tensors import FLOAT, Malformed, read_field, read_header, read_tensor
 
@@ -69,7 +70,6 @@ ESTIMATORS: dict[str, Any] = {
     "OrdinalSVC": OrdinalSVC,
 }
 
-_STATUSES = ("converged", "max_iter", "max_time", "interrupted", "callback")
 # A dual value may exceed its primal value by this relative rounding error.
 _ROUNDING = 1e-6
 _INDEX = ("I32", "I64")
@@ -294,7 +294,7 @@ def _build_model(file, description: dict):
     if model.n_iter_ < 0:
         raise Malformed(f"the header's 'n_iter' is {model.n_iter_}")
     try:
-        check_choice("the header's 'status'", model.status_, _STATUSES)
+        check_choice("the header's 'status'", model.status_, STATUSES)
         for solver in model.solver_.split(THEN):
             check_choice("the header's 'solver'", solver, SOLVERS)
     except ValueError as error:
