@@ -50,6 +50,12 @@ class Loss:
         return self.eps, self.low, self.high, self.bend
 
     @property
+    def step_numbers(self) -> tuple[float, ...]:
+        """What steps of coordinate descent take: low, high, bend, and eps where it is not 0."""
+        numbers = self.low, self.high, self.bend
+        return numbers if self.eps == 0.0 else (*numbers, self.eps)
+
+    @property
     def is_smooth(self) -> bool:
         """Whether its slope is continuous."""
         return self.bend > 0.0

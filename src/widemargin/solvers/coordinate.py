@@ -129,7 +129,7 @@ class _Descent(Descent):
                 self.lean,
                 risk.y,
                 risk.cost,
-                risk.loss.numbers,
+                risk.loss.step_numbers,
                 self.alpha,
                 self.w,
                 self.offset,

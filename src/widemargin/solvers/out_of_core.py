@@ -133,7 +133,7 @@ class OutOfCore:
                 _NO_LEAN,
                 piece.y,
                 piece.cost,
-                self.problem.risk.loss.numbers,
+                self.problem.risk.loss.step_numbers,
                 alpha,
                 self.w,
                 self.offset,
