@@ -29,9 +29,9 @@ INTERCEPTS = {
 }
 
 # What a test adds to the table: bounded, endless and with kinks, and all on both sides.
-HUBER = Loss("huber", low=-0.5, bend=0.25)
-SQUARED_TUBE = Loss("squared_tube", eps=0.25, low=-inf, high=inf, bend=0.5)
-TUBE = Loss("tube", eps=0.25, low=-0.5)
+HUBER = Loss("odd_huber", low=-0.5, bend=0.25)
+SQUARED_TUBE = Loss("odd_squared_tube", eps=0.25, low=-inf, high=inf, bend=0.5)
+TUBE = Loss("odd_tube", eps=0.25, low=-0.5)
 NEW = [HUBER, SQUARED_TUBE, TUBE]
 
 
@@ -69,11 +69,11 @@ FORMULAS = {
     "hinge": lambda r: np.maximum(0.0, r),
     "squared_hinge": lambda r: np.maximum(0.0, r) ** 2,
     "smooth_hinge": lambda r: np.where(r > 1.0, r - 0.5, np.maximum(0.0, r) ** 2 / 2.0),
-    "huber": lambda r: np.where(
+    "odd_huber": lambda r: np.where(
         r > 0.25, r - 0.125, np.where(r < -0.125, -r / 2.0 - 0.03125, 2.0 * r**2)
     ),
-    "squared_tube": lambda r: np.maximum(0.0, np.abs(r) - 0.25) ** 2,
-    "tube": lambda r: np.maximum(
+    "odd_squared_tube": lambda r: np.maximum(0.0, np.abs(r) - 0.25) ** 2,
+    "odd_tube": lambda r: np.maximum(
         0.0, np.where(r > 0.0, r, -r / 2.0) - np.where(r > 0.0, 0.25, 0.125)
     ),
 }
@@ -126,8 +126,9 @@ class TestNumbers:
 
     def test_a_loss_that_is_not_there(self):
         X, y = data()
-        with pytest.raises(ValueError, match=r"'squared_hinge', 'smooth_hinge', not 'huber'"):
-            LinearSVC(loss="huber").fit(X, y)
+        listed = "loss must be one of " + ", ".join(map(repr, LOSSES))
+        with pytest.raises(ValueError, match=f"{listed}, not 'odd_huber'"):
+            LinearSVC(loss="odd_huber").fit(X, y)
 
 
 class TestSmoothHinge:
@@ -285,7 +286,7 @@ class TestAddedLosses:
     @pytest.mark.parametrize("intercept", INTERCEPTS)
     def test_intercepts_paths_and_files(self, table, tmp_path, intercept):
         X, y = data()
-        given = {"loss": "huber", "tol": 1e-5, "random_state": 0, **INTERCEPTS[intercept]}
+        given = {"loss": "odd_huber", "tol": 1e-5, "random_state": 0, **INTERCEPTS[intercept]}
         model = LinearSVC(**given).fit(X, y)
         assert_solved(model, X, y, 1.0, HUBER, intercept)
         save_model(model, tmp_path / "model")

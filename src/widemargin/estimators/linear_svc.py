@@ -59,8 +59,8 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
     loss : str, default="squared_hinge"
         Of z = 1 - y_i (w.x_i + b): "hinge" is max(0, z), the loss of ``sklearn.svm.SVC``;
         "squared_hinge" is its square, the default of ``sklearn.svm.LinearSVC``; "smooth_hinge" is
-        z^2 / 2 up to z = 1, and z - 1/2 from there on. `widemargin.losses.LOSSES` has all of
-        them. Ignored by "crammer_singer", as in scikit-learn.
+        z^2 / 2 up to z = 1, and z - 1/2 from there on. ``widemargin.losses.LOSSES`` has all
+        of them. Ignored by "crammer_singer", as in scikit-learn.
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
         One versus rest, or all classes in one problem. For two classes, "crammer_singer" is
         the hinge loss at 2 C and is solved as such.
