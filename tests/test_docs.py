@@ -102,6 +102,19 @@ def test_every_public_name_has_a_place_in_the_reference():
     assert [name for name in widemargin.__all__ if f":: widemargin.{name}\n" not in text] == []
 
 
+def test_changes_that_a_page_shows_fit_the_files():
+    """What they replace, and the lines around, are there, in this order."""
+    text = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    shown = re.findall(r"In `([\w/]+\.py)`[^\n]*:\n\n```diff\n(.*?)```", text, re.DOTALL)
+    assert len(shown) == text.count("```diff")
+    for name, change in shown:
+        source, place = (ROOT / "src" / "widemargin" / name).read_text(encoding="utf-8"), 0
+        for hunk in re.split(r"^@@.*\n", change, flags=re.MULTILINE):
+            before = "\n".join(line[1:] for line in hunk.splitlines() if not line.startswith("+"))
+            assert before in source[place:], f"{name}: {before}"
+            place = source.index(before, place)
+
+
 def test_links_between_pages_lead_somewhere():
     """On code hosts as well: the site's builder looks at its own pages only."""
     for page in PAGES:

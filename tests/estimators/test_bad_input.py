@@ -17,7 +17,7 @@ Y3 = np.arange(N) % 3
 # A sparse X whose rows have gaps, so that indices can be out of order or wrong.
 SPARSE = np.where(_random.random((N, D)) < 0.5, X, 0.0)
 
-LOSSES = ["hinge", "squared_hinge"]
+LOSSES = ["hinge", "squared_hinge", "smooth_hinge"]
 SOLVERS = ["dcd", "acf"]
 INTERCEPTS = {
     "free": {},

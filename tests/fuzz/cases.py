@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from blocks import Blocks
 
+from widemargin.losses import LOSSES
 from widemargin.solvers.registry import Place, RiskKind, names, only_for
 
 KINDS = {"LinearSVC": 10, "LinearRanker": 4, "OrdinalSVC": 2, "svm_path": 2, "LinearSVCCV": 1}
@@ -191,7 +192,7 @@ def _parameters(random, kind, gentle):
         if kind == "LinearRanker":
             parameters["normalization"] = str(random.choice(["pairs", "queries"]))
         return parameters
-    parameters["loss"] = str(random.choice(["hinge", "squared_hinge"]))
+    parameters["loss"] = str(random.choice(list(LOSSES)))
     parameters["random_state"] = 0
     intercept = random.integers(3)
     parameters["fit_intercept"] = bool(intercept > 0)

@@ -1,3 +1,4 @@
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -8,7 +9,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from strategies import RISKS
 
-from widemargin.risk import Hinge, SquaredHinge
+from widemargin.losses import Loss
+from widemargin.risk import Hinge, MarginRisk, SquaredHinge
 
 
 def random_risk(kind, seed, n=12, ties=False):
@@ -136,3 +138,18 @@ def test_balanced_dual_variables_sum_to_zero(kind, seed):
     A = risk.balanced(risk.feasible(rng.standard_normal(S.size)))
     assert A.sum() == pytest.approx(0.0, abs=1e-12)
     assert risk.dual(A) > -np.inf
+
+
+@pytest.mark.parametrize("eps", [0.25, 0.7, 2.0])
+@pytest.mark.parametrize("bend", [0.0, 0.5])
+def test_bounds_hold_where_a_loss_begins_at_eps(eps, bend):
+    """1 - y s is rounded there, and what is lost may be all of the loss."""
+    loss = Loss("tube", eps=eps, low=-1.0, bend=bend)
+    for y, side, steps in itertools.product((1, -1), (1.0, -1.0), range(-8, 9)):
+        s = y * (1.0 - side * eps)
+        S = np.array([s + steps * 2.0**-56])
+        for low in (None, np.array([2.0**-57]), np.array([-(2.0**-57)])):
+            exact = Fraction(float(S[0])) + (0 if low is None else Fraction(float(low[0])))
+            bound = MarginRisk([y], [1e20], loss).bound(S, np.zeros(1), low)
+            least = 10**20 * exact_loss(loss, 1 - y * exact)
+            assert Fraction(bound.value) * (1 + Fraction(1, 10**13)) >= least

@@ -31,7 +31,7 @@ class DeviceName(StrEnum):
 
 
 #: loss of a row inside or beyond its margin
-LossName = StrEnum("LossName", list(LOSSES))  # type: ignore[misc]
+LossName = StrEnum("LossName", {name: name for name in LOSSES})  # type: ignore[misc]
 
 
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
 
     Minimises, for two classes, ::
 
-        1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i (w.x_i + b))^p      p = 1 or 2
+        1/2 |w|^2 + C sum_i weight_i loss(1 - y_i (w.x_i + b))      y_i = +-1
 
     and for more classes one such problem per class (one versus rest); or, with
     ``multi_class="crammer_singer"``, a single problem for all k classes, ::
@@ -56,10 +56,11 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
     ----------
     C : float, default=1.0
         Inverse regularisation strength: the weight of the sum of losses.
-    loss : {"squared_hinge", "hinge", "smooth_hinge"}, default="squared_hinge"
-        "hinge" is the loss of ``sklearn.svm.SVC``; "squared_hinge" (p = 2) is the default
-        of ``sklearn.svm.LinearSVC``. "smooth_hinge" is a parabola up to a margin of 0, and a
-        straight line from there on. Ignored by "crammer_singer", as in scikit-learn.
+    loss : str, default="squared_hinge"
+        Of z = 1 - y_i (w.x_i + b): "hinge" is max(0, z), the loss of ``sklearn.svm.SVC``;
+        "squared_hinge" is its square, the default of ``sklearn.svm.LinearSVC``; "smooth_hinge" is
+        z^2 / 2 up to z = 1, and z - 1/2 from there on. ``widemargin.losses.LOSSES`` has all
+        of them. Ignored by "crammer_singer", as in scikit-learn.
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
         One versus rest, or all classes in one problem. For two classes, "crammer_singer" is
         the hinge loss at 2 C and is solved as such.
@@ -309,6 +310,7 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         """Return a plain ``sklearn.svm.LinearSVC`` that predicts the same.
 
         For exporters that support only scikit-learn, and for machines without widemargin.
+        It can be fitted again only with a loss that scikit-learn has.
         """
         from sklearn.svm import LinearSVC as SklearnLinearSVC
 

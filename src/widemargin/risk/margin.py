@@ -19,6 +19,9 @@ from widemargin.kernels.loss import knots
 from widemargin.losses import HINGE, SQUARED_HINGE, Loss
 from widemargin.risk.base import Bound, Cut, LineSums, RowRisk
 
+# More than the roundings of 1 - y s, of its further digits, and of its sum with an error.
+_ROUNDINGS = 2.0**-51
+
 
 class MarginRisk(RowRisk):
     """A sum of losses over rows.
@@ -171,6 +174,7 @@ class MarginRisk(RowRisk):
         np.subtract(1.0, residual, out=residual)
         if low is not None:
             residual -= self.y * low
+        error = self._residual_error(residual, error)
         losses, roundings = self._moved(residual + error, error)
         if not self.loss.is_one_sided:  # the larger one of both ends
             others = self._moved(residual - error, error)
@@ -181,8 +185,16 @@ class MarginRisk(RowRisk):
         """Return losses at residuals that were moved by an error, and what that adds at most."""
         return self.losses(residual), self._slope_sizes(residual) * error
 
+    def _residual_error(self, residual, error):
+        """Return bounds on the errors of residuals, (n,): those of the scores, and rounding.
+
+        Near zero 1 - y s is exact. A loss that begins at eps > 0 may be all rounding there.
+        """
+        return error if self.loss.eps == 0.0 else error + _ROUNDINGS * np.abs(residual)
+
     def may_have_loss(self, S, error):
         residual, eps = 1.0 - self.y * S, self.loss.eps
+        error = self._residual_error(residual, error)
         lossy = residual + error > eps
         if not self.loss.is_one_sided:
             lossy |= residual - error < -eps
