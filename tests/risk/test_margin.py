@@ -75,6 +75,20 @@ def test_dual_is_minus_infinity_outside_its_domain(kind):
 
 
 @pytest.mark.parametrize("kind", RISKS)
+def test_a_row_at_a_kink_is_on_the_piece_that_has_its_slope(kind):
+    """A fuzzer's find: a line that begins at a kink was taken for the one below it."""
+    eps = kind([1], [1.0]).loss.eps
+    for residual in (-eps, eps):
+        for direction in (1.0, -1.0):
+            risk, S = kind([1], [1.0]), np.array([1.0 - residual])
+            line = risk.line(S, np.array([direction]))
+            sums = line.evaluate([0.0, 0.1])
+            if line.between(sums, 0) is None:
+                straight = sums.values[0] + 0.1 * sums.slopes[0] + 0.005 * sums.curvatures[0]
+                assert sums.values[1] == pytest.approx(straight, abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", RISKS)
 @pytest.mark.parametrize("ties", [False, True])
 @settings(deadline=None)
 @given(seed=st.integers(0, 10**6))

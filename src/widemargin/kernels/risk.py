@@ -73,7 +73,7 @@ def margin_line(residual, rate, cost, loss, steps, sums, pieces):
                 slope += pull * way[i]
                 curved = (a == excess * steepness) & (excess != 0.0)
                 curvature += weight[i] * way[i] * way[i] if curved else 0.0
-                passed = (1.0 if z > first else 0.0) + (1.0 if z > second else 0.0)
+                passed = (1.0 if z > first else 0.0) + (1.0 if z >= second else 0.0)
                 passed += (1.0 if z > third else 0.0) + (1.0 if z > last else 0.0)
                 piece[i] = np.uint8(passed)
             sums[j, 0] += value

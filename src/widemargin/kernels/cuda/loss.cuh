@@ -24,11 +24,12 @@ __device__ double curvature_at(const Loss& loss, double excess) {
     return excess != 0.0 && steep > loss.low && steep < loss.high ? loss.steepness : 0.0;
 }
 
-// How many of the residuals at which it goes over to another piece are passed.
+// How many of the residuals at which it goes over to another piece are passed. At a kink a row is
+// on the piece between both.
 __device__ int piece_at(const Loss& loss, double residual) {
     const int above = (residual > loss.eps) + (residual > loss.eps + loss.high * loss.bend);
     if (loss.low == 0.0) return above;
-    return above + (residual > -loss.eps) + (residual > loss.low * loss.bend - loss.eps);
+    return above + (residual >= -loss.eps) + (residual > loss.low * loss.bend - loss.eps);
 }
 
 // A row's loss, its slope, its share of -r* of the slopes, and 1 if it has a loss.
