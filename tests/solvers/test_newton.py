@@ -26,9 +26,9 @@ from widemargin.solvers import (
     lockstep,
     newton,
     newton_best,
-    newton_deputies,
     newton_descent,
     newton_direction,
+    newton_subsample,
 )
 from widemargin.solvers.coordinate import CoordinateDescent
 from widemargin.solvers.newton import Newton
@@ -73,9 +73,9 @@ def settling():
 
 
 @contextmanager
-def delegating():
+def subsampling():
     """Some rows may stand for all where they are few, and short, too."""
-    few = mock.patch.multiple(newton_deputies, _ENTRIES=1, _ENTRIES_PER_ROW=1)
+    few = mock.patch.multiple(newton_subsample, _ENTRIES=1, _ENTRIES_PER_ROW=1)
     with settling(), few:
         yield
 
@@ -381,7 +381,7 @@ def test_many_features():
 
 @pytest.mark.parametrize("risk", RISKS)
 @pytest.mark.parametrize("intercept", Intercept)
-@pytest.mark.parametrize("parts", [settling, delegating])
+@pytest.mark.parametrize("parts", [settling, subsampling])
 def test_few_looks_at_all_rows_are_enough(risk, intercept, parts):
     """Features that few rows have, of which a sample has fewer: they are found all the same."""
     rng = np.random.default_rng(0)
@@ -418,14 +418,14 @@ def few_rows_in_moments():
 @pytest.mark.parametrize("intercept", Intercept)
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("C", [0.1, 100.0])
-def test_deputies_stand_for_all_rows(intercept, sparse, C):
+def test_a_subsample_represents_all_rows(intercept, sparse, C):
     n = 24_000
     X, y = tall(n=n, d=8, sparse=sparse)
     cost = np.full(n, C)
     cost[::7] = 0.0
     problem = Problem(as_rows(X), SquaredHinge(y, cost), intercept)
     counts, counting = few_rows_in_moments()
-    with delegating(), counting:
+    with subsampling(), counting:
         state, monitor = solve(problem, 1e-9)
     assert monitor.status == "converged"
     assert_certified(problem, state, monitor)
@@ -459,10 +459,10 @@ def test_rows_of_rare_features_stand_for_themselves(sparse, some):
         cost[rng.random(n) > 0.8] = 0.0
     counted = np.flatnonzero(cost)
     z, rare = rng.standard_normal(counted.size), X[counted, 7] > 0.0
-    with delegating():
+    with subsampling():
         descent = descent_at(sp.csr_matrix(X) if sparse else X, np.ones(n), cost, z)
-        deputies = newton_deputies.appoint(descent, None)
-    index, factor = deputies.index, deputies.factor
+        subsample = newton_subsample.choose(descent, None)
+    index, factor = subsample.index, subsample.factor
     assert np.all(np.isin(np.flatnonzero(rare), index))
     assert np.all(factor[rare[index]] == 1.0)
     assert factor.sum() == pytest.approx(counted.size, rel=0.05)
@@ -475,33 +475,33 @@ def test_rows_of_rare_features_stand_for_themselves(sparse, some):
     assert ratios.max() < 1.3
 
 
-def test_where_no_features_are_rare_all_deputies_stand_for_as_many():
+def test_without_rare_features_all_factors_are_equal():
     X, y = tall(n=20_000, d=8)
     ones = np.ones(y.size)
-    with delegating():
-        deputies = newton_deputies.appoint(descent_at(X, y, ones, ones), None)
-    assert np.unique(deputies.factor).size == 1
-    assert deputies.factor.sum() == pytest.approx(y.size, rel=0.1)
+    with subsampling():
+        subsample = newton_subsample.choose(descent_at(X, y, ones, ones), None)
+    assert np.unique(subsample.factor).size == 1
+    assert subsample.factor.sum() == pytest.approx(y.size, rel=0.1)
 
 
-def test_few_rows_with_a_loss_have_no_deputies():
+def test_few_rows_with_a_loss_have_no_subsample():
     X, y = tall(n=20_000, d=8)
     ones = np.ones(y.size)
     few = np.where(np.arange(y.size) % 5, -1.0, 1.0)
-    with delegating():
-        assert newton_deputies.appoint(descent_at(X, y, ones, few), None) is None
+    with subsampling():
+        assert newton_subsample.choose(descent_at(X, y, ones, few), None) is None
 
 
-def test_more_rows_for_each_feature_need_a_smaller_share_of_deputies():
+def test_more_rows_for_each_feature_need_a_smaller_subsample():
     def for_each(n, d=8):
-        return newton_deputies.rows_for_each(as_rows(np.ones((n, d), dtype=np.float32)))
+        return newton_subsample.represented_rows(as_rows(np.ones((n, d), dtype=np.float32)))
 
     assert for_each(20_000) == 0  # a Hessian of so few costs next to nothing
-    with delegating():
+    with subsampling():
         shares = [for_each(n) for n in (9_000, 20_000, 50_000, 200_000)]
     assert shares == [0, 8, 16, 32]
-    assert newton_deputies.are_balanced(np.where(np.arange(100) < 10, 1, -1))
-    assert not newton_deputies.are_balanced(np.where(np.arange(100) < 5, 1, -1))
+    assert newton_subsample.are_balanced(np.where(np.arange(100) < 10, 1, -1))
+    assert not newton_subsample.are_balanced(np.where(np.arange(100) < 5, 1, -1))
 
 
 def test_where_many_rows_are_rare_none_is():
@@ -510,13 +510,13 @@ def test_where_many_rows_are_rare_none_is():
     X = np.eye(8)[rng.integers(8, size=20_000)]
     z = np.where(X[:, :4].any(axis=1), 1.0, -1.0)
     ones = np.ones(z.size)
-    with delegating():
-        deputies = newton_deputies.appoint(descent_at(X, ones, ones, z), None)
-    assert np.unique(deputies.factor).tolist() == [8.0]
+    with subsampling():
+        subsample = newton_subsample.choose(descent_at(X, ones, ones, z), None)
+    assert np.unique(subsample.factor).tolist() == [8.0]
 
 
 @pytest.mark.parametrize("of_few", [False, True])
-def test_a_sample_stands_for_all_rows_if_no_others_have_to_join(of_few):
+def test_the_sample_becomes_the_subsample_if_no_rows_have_to_join(of_few):
     rng = np.random.default_rng(0)
     n = 24_000
     X, y = tall(n=n, d=8)
@@ -525,17 +525,17 @@ def test_a_sample_stands_for_all_rows_if_no_others_have_to_join(of_few):
     cost = np.full(n, 10.0)
     cost[::7] = 0.0
     problem = Problem(as_rows(X), SquaredHinge(y, cost), Intercept.NONE)
-    appointed, original = [], newton_deputies.appoint
+    chosen, original = [], newton_subsample.choose
 
-    def appoint(of_all, sampled):
-        appointed.append((sampled, original(of_all, sampled)))
-        return appointed[-1][1]
+    def choose(of_all, sampled):
+        chosen.append((sampled, original(of_all, sampled)))
+        return chosen[-1][1]
 
-    with delegating(), mock.patch.object(newton_deputies, "appoint", appoint):
+    with subsampling(), mock.patch.object(newton_subsample, "choose", choose):
         state, monitor = solve(problem, 1e-6)
     assert_certified(problem, state, monitor)
-    ((sampled, deputies),) = appointed
-    assert (deputies is sampled) == (not of_few)
+    ((sampled, subsample),) = chosen
+    assert (subsample is sampled) == (not of_few)
     # Places among the rows that count, and what each stands for.
     counted = np.flatnonzero(cost)
     taken = counted[sampled.index]
@@ -545,19 +545,19 @@ def test_a_sample_stands_for_all_rows_if_no_others_have_to_join(of_few):
 
 
 @pytest.mark.parametrize("intercept", Intercept)
-def test_deputies_that_know_little_are_dismissed(intercept, monkeypatch):
+def test_a_poor_subsample_is_given_up(intercept, monkeypatch):
     """Who stand for some features ten times as strongly as they should, and for others not."""
     problem = tall_problem(C=100.0, risk=SquaredHinge, intercept=intercept, n=20_000, d=8)
 
-    def appoint(of_all, sampled):
+    def choose(of_all, sampled):
         index, factor = np.arange(40), np.full(40, 50.0)
         ground = newton_direction.Ground(of_all.ground.stiffness, of_all.ground.center)
         cost, start = factor * of_all.cost[index], (of_all.coef, of_all.offset, of_all.z)
         steps = of_all.steps_over(of_all.take(index), index, cost, ground, start)
-        return newton_deputies.Deputies(index, factor, steps)
+        return newton_subsample.Subsample(index, factor, steps)
 
-    monkeypatch.setattr(newton_deputies, "appoint", appoint)
-    with delegating():
+    monkeypatch.setattr(newton_subsample, "choose", choose)
+    with subsampling():
         state, monitor = solve(problem, 1e-6)
     assert monitor.status == "converged"
     assert_certified(problem, state, monitor)

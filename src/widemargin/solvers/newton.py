@@ -31,7 +31,7 @@ Each iteration
 A cold start on many rows solves a random sample of them first. From there on, most rows stay on
 one piece of their loss, and the problem is solved for the others, with a look at all rows now and
 then; or, where losses are squared, for some rows that stand for all (newton_descent.py and
-newton_deputies.py; newton_steps.py has the iterations, newton_direction.py the directions, and
+newton_subsample.py; newton_steps.py has the iterations, newton_direction.py the directions, and
 newton_proof.py dual variables that prove more).
 
 When delta shrinks, the direction is that of the new problem with the rows that were curved in the
@@ -51,13 +51,13 @@ import numpy as np
 from widemargin.data.rows import GramRows, LeverageRows, Rows
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
-from widemargin.solvers import lockstep, newton_deputies
+from widemargin.solvers import lockstep, newton_subsample
 from widemargin.solvers.base import SharesPasses, place_of
 from widemargin.solvers.coordinate import CoordinateDescent
 from widemargin.solvers.cutting_plane import CuttingPlanes
 from widemargin.solvers.lockstep import Asking
-from widemargin.solvers.newton_deputies import Deputies
-from widemargin.solvers.newton_descent import MANY_ENTRIES, Descent, can_delegate, is_rare
+from widemargin.solvers.newton_descent import MANY_ENTRIES, Descent, can_use_subsample, is_rare
+from widemargin.solvers.newton_subsample import Subsample
 from widemargin.solvers.registry import Place
 
 # Problems solved side by side at most; and bytes that they may need, some 64 for every row, on the
@@ -138,16 +138,16 @@ class _Sample:
     def of(cls, problems):
         """Return a sample of the rows of some problems, in memory; None where it would not pay."""
         rows = problems[0].rows
-        delegate = all(map(can_delegate, problems))
-        share = newton_deputies.rows_for_each(rows) if delegate else _SAMPLE_SHARE
+        use_subsample = all(map(can_use_subsample, problems))
+        share = newton_subsample.represented_rows(rows) if use_subsample else _SAMPLE_SHARE
         size = rows.n_rows // share
         least = _SAMPLE_ROWS_ON_GPU if rows.device == "cuda" else _SAMPLE_ROWS
         enough = max(least, _SAMPLE_ROWS_PER_FEATURE * rows.n_features)
         if not isinstance(rows, GramRows) or size < enough:
             return None
-        if delegate:
-            # Deputies, which they may become, see to rare rows.
-            index = np.flatnonzero(newton_deputies.draw(rows.n_rows, share, seed=0))
+        if use_subsample:
+            # Subsample, which they may become, see to rare rows.
+            index = np.flatnonzero(newton_subsample.draw(rows.n_rows, share, seed=0))
             return cls(rows.take(index), index, float(share), index.size / rows.n_rows)
         index = np.random.default_rng(0).choice(rows.n_rows, size, replace=False)
         index.sort()
@@ -188,8 +188,8 @@ def _solve(problem, state, monitor, sample, seed) -> Asking:
         start = state
     near = warm or start is not state
     descent = Descent(problem, start, delta, monitor, 1.0, near)
-    if start is not state and descent.delegates:
-        descent.sampled = Deputies.of_sample(first, sample.index, descent)
+    if start is not state and descent.uses_subsample:
+        descent.sampled = Subsample.of_sample(first, sample.index, descent)
     done = False
     if warm:
         done = yield from descent.take_stock(monitor.tol)

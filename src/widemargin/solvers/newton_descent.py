@@ -5,7 +5,7 @@ are settled: their losses are a quadratic function of (w, b), known from sums ov
 point. So the problem is solved for the others, those in doubt, until little is left of its gap;
 then there is one look at all rows, which is a proof if they have stayed where they were. Squared
 losses are curved for half of all rows, whose Hessian costs more than many looks: there, some rows
-stand for all (newton_deputies.py).
+stand for all (newton_subsample.py).
 """
 
 import functools
@@ -17,7 +17,7 @@ from widemargin.arrays import beside
 from widemargin.certificate import feasible_near
 from widemargin.data.rows import LeverageRows, SingleRows
 from widemargin.problem import Intercept
-from widemargin.solvers import newton_deputies
+from widemargin.solvers import newton_subsample
 from widemargin.solvers.lockstep import Asking, Product
 from widemargin.solvers.newton_best import Best, Point
 from widemargin.solvers.newton_direction import CHOLESKY_FEATURES, Ground, Settled, Slope
@@ -33,9 +33,9 @@ _IN_DOUBT, _LITTLE_IN_DOUBT, _MOST_IN_DOUBT = 0.125, 0.03, 0.4
 # What is left of the gap after they were looked at alone, as a share of the gap allowed, and of
 # the gap before: a delta that is far too small for where we are makes every step a short one.
 _LEFT_BY_PART, _LEFT_OF_GAP = 0.5, 1e-3
-# And after deputies were, as a share of the gap before: if they were all rows, and as it is. They
+# And after subsample were, as a share of the gap before: if they were all rows, and as it is. They
 # are dismissed if it is more.
-_LEFT_BY_DEPUTIES, _LEFT_BY_GOOD_DEPUTIES = 1e-3, 0.25
+_LEFT_BY_SUBSAMPLE, _LEFT_BY_GOOD_SUBSAMPLE = 1e-3, 0.25
 # Below so many rows times features, a look at all of them costs no more.
 MANY_ENTRIES = 1 << 22
 # So often rows that were thought settled join those in doubt, before a short step will do.
@@ -53,10 +53,10 @@ def is_rare(rows):
     return rows.spreads > _RARE * np.sqrt(rows.n_features / rows.n_rows)
 
 
-def can_delegate(problem):
+def can_use_subsample(problem):
     """Return whether some rows can stand for all of a problem."""
-    enough = problem.risk.loss.is_parabola and newton_deputies.rows_for_each(problem.rows) > 0
-    return enough and newton_deputies.are_balanced(problem.risk.y)
+    enough = problem.risk.loss.is_parabola and newton_subsample.represented_rows(problem.rows) > 0
+    return enough and newton_subsample.are_balanced(problem.risk.y)
 
 
 def _are_many(rows):
@@ -109,9 +109,9 @@ class Descent(NewtonSteps):
         )
         self.near, self.is_bounded = near, False  # whether there was a useful bound
         self.best = Best(problem, start, self.coef, self.offset, monitor)
-        self.delegates = share == 1.0 and can_delegate(problem)
-        self.deputies: newton_deputies.Deputies | None = None
-        self.sampled: newton_deputies.Deputies | None = None
+        self.uses_subsample = share == 1.0 and can_use_subsample(problem)
+        self.subsample: newton_subsample.Subsample | None = None
+        self.sampled: newton_subsample.Subsample | None = None
         self.spare: list[np.ndarray] = []  # vectors (n,) to be written anew: fresh pages cost time
 
     def run(self, tol) -> Asking:
@@ -144,8 +144,8 @@ class Descent(NewtonSteps):
             allowed = tol * self.best.primal
             self.near = self.near or self.decrement <= _NEAR * point.primal
             there = None
-            if self.near and self.delegates:
-                there = yield from self._delegate(point, allowed)
+            if self.near and self.uses_subsample:
+                there = yield from self._solve_subsample(point, allowed)
             if self.near and there is None and not self.best.is_slow:
                 there = yield from self._settle(point, allowed)
             if there is None:
@@ -153,33 +153,33 @@ class Descent(NewtonSteps):
                 there = yield from self._look()
             point = there
 
-    # --- deputies ---------------------------------------------------------------------------
+    # --- subsample ---------------------------------------------------------------------------
 
     def _proved(self, point, tol) -> Asking:
-        """Return the point, with dual variables that prove `tol` if deputies can make them so."""
+        """Return the point, with dual variables that prove `tol` if subsample can make them so."""
         needed = (1.0 - tol) * min(point.primal, self.best.primal)
-        if self.deputies is None or max(point.dual, self.best.dual) >= needed:
+        if self.subsample is None or max(point.dual, self.best.dual) >= needed:
             return point
-        better = yield from self.deputies.prove(self.coef, self.offset, self.z, point, needed)
+        better = yield from self.subsample.prove(self.coef, self.offset, self.z, point, needed)
         return better or point
 
-    def _delegate(self, point, allowed) -> Asking:
-        """Go to where the losses of deputies are best, as `_settle` does."""
+    def _solve_subsample(self, point, allowed) -> Asking:
+        """Go to where the losses of subsample are best, as `_settle` does."""
         coef, offset, z = self.coef, self.offset, self.z
-        self.deputies = self.deputies or newton_deputies.appoint(self, self.sampled)
-        self.delegates = self.deputies is not None
-        if self.deputies is None:
+        self.subsample = self.subsample or newton_subsample.choose(self, self.sampled)
+        self.uses_subsample = self.subsample is not None
+        if self.subsample is None:
             return None
-        steps, gap = self.deputies.steps, point.primal - point.dual
-        combined = yield from self.deputies.begin(coef, offset, z, point)
-        yield from steps.approach(max(_LEFT_BY_PART * allowed, _LEFT_BY_DEPUTIES * gap), combined)
+        steps, gap = self.subsample.steps, point.primal - point.dual
+        combined = yield from self.subsample.begin(coef, offset, z, point)
+        yield from steps.approach(max(_LEFT_BY_PART * allowed, _LEFT_BY_SUBSAMPLE * gap), combined)
         if self.monitor.must_stop():
             return None
         self.coef, self.offset = steps.coef, steps.offset
         self.spare.append(z)
         there = yield from self._visit()
         self.monitor.iteration += self.share
-        self.delegates = there.primal - there.dual < _LEFT_BY_GOOD_DEPUTIES * gap
+        self.uses_subsample = there.primal - there.dual < _LEFT_BY_GOOD_SUBSAMPLE * gap
         if self._is_better(there, point, allowed):
             self._leave(point)
             return there

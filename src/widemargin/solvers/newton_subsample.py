@@ -40,7 +40,7 @@ def are_balanced(y):
     return _LEAST_CLASS <= positive <= 1.0 - _LEAST_CLASS
 
 
-def rows_for_each(rows):
+def represented_rows(rows):
     """Return how many rows each of some can stand for; 0 if none can."""
     if not isinstance(rows, LeverageRows) or rows.n_features > CHOLESKY_FEATURES:
         return 0
@@ -92,7 +92,7 @@ def rare_rows(rows, cost, delta, squares, n_counted):
     return rare
 
 
-class Deputies:
+class Subsample:
     """Losses of some rows in place of those of all.
 
     Parameters
@@ -116,7 +116,7 @@ class Deputies:
         return cls(index, steps.cost / of_all.cost[index], steps)
 
     def begin(self, coef, offset, z, point) -> Asking:
-        """Go to a point that was looked at; return X^T A of the deputies."""
+        """Go to a point that was looked at; return X^T A of the subsample."""
         steps, d = self.steps, coef.size
         A = self.factor * steps.y * point.alpha[self.index]
         combined = yield Product(steps.rows.combine, steps.directions.everywhere(A))
@@ -129,7 +129,7 @@ class Deputies:
     def prove(self, coef, offset, z, point, needed) -> Asking:
         """Return a point that was looked at with better dual variables, of a value of `needed`.
 
-        None if the deputies cannot be witnesses of so much.
+        None if the subsample cannot be witnesses of so much.
         """
         steps = self.steps
         steps.coef, steps.offset, steps.z = coef, offset, z[self.index]
@@ -143,8 +143,8 @@ class Deputies:
         )
 
 
-def appoint(of_all: NewtonSteps, sampled: Deputies | None):
-    """Return deputies, chosen by what is known of the current point; None if they do not pay.
+def choose(of_all: NewtonSteps, sampled: Subsample | None):
+    """Return subsample, chosen by what is known of the current point; None if they do not pay.
 
     They are those of a sample, `sampled`, unless some rows have to join them.
     """
@@ -162,7 +162,7 @@ def appoint(of_all: NewtonSteps, sampled: Deputies | None):
     squares = squares_if_rare(probed, curvature, factor, slack, n)
     if squares is None and sampled is not None:
         return sampled
-    each = rows_for_each(of_all.rows)
+    each = represented_rows(of_all.rows)
     chosen, rare = draw(n, each, seed=1), np.zeros(n, dtype=bool)
     if squares is not None:
         everywhere = of_all.directions.everywhere(cost)
@@ -173,4 +173,4 @@ def appoint(of_all: NewtonSteps, sampled: Deputies | None):
     start = of_all.coef, of_all.offset, z
     ground = Ground(of_all.ground.stiffness, of_all.ground.center)
     steps = of_all.steps_over(of_all.take(index), index, factor * cost[index], ground, start)
-    return Deputies(index, factor, steps)
+    return Subsample(index, factor, steps)
