@@ -26,8 +26,8 @@ from widemargin.solvers import (
     lockstep,
     newton,
     newton_best,
-    newton_descent,
     newton_direction,
+    newton_run,
     newton_subsample,
 )
 from widemargin.solvers.coordinate import CoordinateDescent
@@ -69,7 +69,7 @@ def assert_certified(problem, state, monitor):
 
 def settling():
     """Rows may be settled where they are few, too."""
-    return mock.patch.object(newton_descent, "MANY_ENTRIES", 1)
+    return mock.patch.object(newton_run, "MANY_ENTRIES", 1)
 
 
 @contextmanager
@@ -261,9 +261,9 @@ def test_delta_is_small_where_most_rows_are_at_the_kink():
     alpha = np.where(y > 0, 2.0, 2.0 * 100 / 900)
     start = State(np.zeros(8), -1.0, alpha)
     monitor = Monitor(1e-6, 100)
-    descent = newton_descent.Descent(problem, start, 1.5, monitor, 1.0, near=True)
-    lockstep.run([descent.take_stock(monitor.tol)], [monitor])
-    to_come = descent.delta * float((alpha * (1.0 - alpha / 2.0)).sum())
+    run = newton_run.NewtonRun(problem, start, 1.5, monitor, 1.0, near=True)
+    lockstep.run([run.take_stock(monitor.tol)], [monitor])
+    to_come = run.delta * float((alpha * (1.0 - alpha / 2.0)).sum())
     assert to_come == pytest.approx(0.01 * monitor.certificate.primal)
 
 
@@ -439,13 +439,13 @@ def test_a_subsample_represents_all_rows(intercept, sparse, C):
         np.testing.assert_allclose(state.coef, peer.coef_[0], atol=1e-4 * np.abs(state.coef).max())
 
 
-def descent_at(rows, y, cost, z):
-    """A descent with slacks z of the rows that count."""
+def run_at(rows, y, cost, z):
+    """A run with slacks z of the rows that count."""
     problem = Problem(as_rows(rows), SquaredHinge(y, cost), Intercept.NONE)
     monitor = Monitor(tol=1e-3, max_iter=100)
-    descent = newton_descent.Descent(problem, State.zero(problem), 0.5, monitor, 1.0, True)
-    descent.z = z
-    return descent
+    run = newton_run.NewtonRun(problem, State.zero(problem), 0.5, monitor, 1.0, True)
+    run.z = z
+    return run
 
 
 @pytest.mark.parametrize("some", [False, True])
@@ -460,8 +460,8 @@ def test_rows_of_rare_features_stand_for_themselves(sparse, some):
     counted = np.flatnonzero(cost)
     z, rare = rng.standard_normal(counted.size), X[counted, 7] > 0.0
     with subsampling():
-        descent = descent_at(sp.csr_matrix(X) if sparse else X, np.ones(n), cost, z)
-        subsample = newton_subsample.choose(descent, None)
+        run = run_at(sp.csr_matrix(X) if sparse else X, np.ones(n), cost, z)
+        subsample = newton_subsample.choose(run, None)
     index, factor = subsample.index, subsample.factor
     assert np.all(np.isin(np.flatnonzero(rare), index))
     assert np.all(factor[rare[index]] == 1.0)
@@ -479,7 +479,7 @@ def test_without_rare_features_all_factors_are_equal():
     X, y = tall(n=20_000, d=8)
     ones = np.ones(y.size)
     with subsampling():
-        subsample = newton_subsample.choose(descent_at(X, y, ones, ones), None)
+        subsample = newton_subsample.choose(run_at(X, y, ones, ones), None)
     assert np.unique(subsample.factor).size == 1
     assert subsample.factor.sum() == pytest.approx(y.size, rel=0.1)
 
@@ -489,7 +489,7 @@ def test_few_rows_with_a_loss_have_no_subsample():
     ones = np.ones(y.size)
     few = np.where(np.arange(y.size) % 5, -1.0, 1.0)
     with subsampling():
-        assert newton_subsample.choose(descent_at(X, y, ones, few), None) is None
+        assert newton_subsample.choose(run_at(X, y, ones, few), None) is None
 
 
 def test_more_rows_for_each_feature_need_a_smaller_subsample():
@@ -511,7 +511,7 @@ def test_where_many_rows_are_rare_none_is():
     z = np.where(X[:, :4].any(axis=1), 1.0, -1.0)
     ones = np.ones(z.size)
     with subsampling():
-        subsample = newton_subsample.choose(descent_at(X, ones, ones, z), None)
+        subsample = newton_subsample.choose(run_at(X, ones, ones, z), None)
     assert np.unique(subsample.factor).tolist() == [8.0]
 
 
@@ -625,7 +625,7 @@ def test_a_visit_is_scores_and_their_answer_combined(sparse, delta, cap, n_threa
         scores, z, found = np.empty((3, y.size))
         smooth, bend = (0.0, 0.0, cap, delta), 0.5 if cap > 1.0 else 0.0
         visit = rows, index, y, cost, w, 0.2, smooth, bend, scores, z, found
-        combined, sums = newton_descent.visit(*visit)
+        combined, sums = newton_run.visit(*visit)
     X = X.toarray() if sparse else X
     expected = 1.0 - y * (X[places].astype(np.float64) @ w + 0.2)
     alpha = cost * np.clip(expected / delta, 0.0, cap)
@@ -678,7 +678,7 @@ def test_spreads_tell_rows_with_rare_features(sparse):
     squares += (dense**2).mean()
     np.testing.assert_allclose(rows.spreads, np.sqrt(dense**2 @ (1.0 / squares)), rtol=1e-9)
     assert set(np.argsort(-rows.spreads)[:3]) == {0, 1, 2}
-    rare = newton_descent.is_rare(rows)
+    rare = newton_run.is_rare(rows)
     assert rare[:3].all()
     assert rare.mean() < 0.02
 

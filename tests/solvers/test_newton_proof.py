@@ -16,7 +16,7 @@ from widemargin.data import as_rows
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import SquaredHinge
-from widemargin.solvers import lockstep, newton_descent, newton_proof, newton_subsample
+from widemargin.solvers import lockstep, newton_proof, newton_run, newton_subsample
 from widemargin.solvers.newton import Newton
 from widemargin.solvers.newton_direction import Ground
 from widemargin.solvers.newton_subsample import Subsample
@@ -40,18 +40,18 @@ def prove(problem, state, index, factor, needed):
     `index` and `factor` are as `Subsample` has them; `needed` is a function of the point.
     """
     monitor = Monitor(tol=1e-3, max_iter=100)
-    descent = newton_descent.Descent(problem, state, 0.5, monitor, 1.0, True)
+    run = newton_run.NewtonRun(problem, state, 0.5, monitor, 1.0, True)
 
     def algorithm():
-        point = yield from descent._visit()
-        before = point._replace(alpha=descent.directions.everywhere(point.alpha).copy())
-        start = descent.coef, descent.offset, descent.z
-        ground = Ground(descent.ground.stiffness, descent.ground.center)
-        cost = factor * descent.cost[index]
-        steps = descent.steps_over(descent.take(index), index, cost, ground, start)
+        point = yield from run._visit()
+        before = point._replace(alpha=run.directions.everywhere(point.alpha).copy())
+        start = run.coef, run.offset, run.z
+        ground = Ground(run.ground.stiffness, run.ground.center)
+        cost = factor * run.cost[index]
+        steps = run.steps_over(run.take(index), index, cost, ground, start)
         better = yield from Subsample(index, factor, steps).prove(*start, point, needed(point))
         if better is not None:
-            better = better._replace(alpha=descent.directions.everywhere(better.alpha))
+            better = better._replace(alpha=run.directions.everywhere(better.alpha))
         return before, better
 
     return lockstep.run([algorithm()], [monitor])[0]
@@ -288,7 +288,7 @@ def test_what_it_costs_to_balance_counts():
     problem = squared_problem(X, y, np.full(n, 100.0), Intercept.FREE)
     state, index = near(problem, 1e-4), np.arange(0, n, 2)
     state.offset += 0.05
-    with mock.patch.object(newton_descent.Descent, "move_offset"):
+    with mock.patch.object(newton_run.NewtonRun, "move_offset"):
         before, after = prove(
             problem, state, index, np.full(index.size, 2.0), lambda p: 0.97 * p.primal
         )

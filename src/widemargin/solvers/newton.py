@@ -30,7 +30,7 @@ Each iteration
 
 A cold start on many rows solves a random sample of them first. From there on, most rows stay on
 one piece of their loss, and the problem is solved for the others, with a look at all rows now and
-then; or, where losses are squared, for some rows that stand for all (newton_descent.py and
+then; or, where losses are squared, for some rows that stand for all (newton_run.py and
 newton_subsample.py; newton_steps.py has the iterations, newton_direction.py the directions, and
 newton_proof.py dual variables that prove more).
 
@@ -56,7 +56,7 @@ from widemargin.solvers.base import SharesPasses, place_of
 from widemargin.solvers.coordinate import CoordinateDescent
 from widemargin.solvers.cutting_plane import CuttingPlanes
 from widemargin.solvers.lockstep import Asking
-from widemargin.solvers.newton_descent import MANY_ENTRIES, Descent, can_use_subsample, is_rare
+from widemargin.solvers.newton_run import MANY_ENTRIES, NewtonRun, can_use_subsample, is_rare
 from widemargin.solvers.newton_subsample import Subsample
 from widemargin.solvers.registry import Place
 
@@ -178,7 +178,7 @@ def _solve(problem, state, monitor, sample, seed) -> Asking:
     delta = _FIRST_DELTA
     warm = _is_warm(state)
     if not warm and sample is not None:
-        first = Descent(
+        first = NewtonRun(
             sample.of_problem(problem), state, delta, monitor, sample.share, near=False
         )
         yield from first.run(max(_SAMPLE_TOL, monitor.tol))
@@ -187,18 +187,18 @@ def _solve(problem, state, monitor, sample, seed) -> Asking:
     else:
         start = state
     near = warm or start is not state
-    descent = Descent(problem, start, delta, monitor, 1.0, near)
-    if start is not state and descent.uses_subsample:
-        descent.sampled = Subsample.of_sample(first, sample.index, descent)
+    run = NewtonRun(problem, start, delta, monitor, 1.0, near)
+    if start is not state and run.uses_subsample:
+        run.sampled = Subsample.of_sample(first, sample.index, run)
     done = False
     if warm:
-        done = yield from descent.take_stock(monitor.tol)
+        done = yield from run.take_stock(monitor.tol)
     if not done:
-        yield from descent.run(monitor.tol)
-    if descent.best.is_stuck:
+        yield from run.run(monitor.tol)
+    if run.best.is_stuck:
         # Features of very different scales: one by one, rows still get there.
         in_memory = place_of(problem.rows) is Place.MEMORY
         monitor.handed_over_to = name = "acf" if in_memory else "ocas"
         solver = CoordinateDescent(name, seed) if in_memory else CuttingPlanes(name)
-        return solver.solve(problem, descent.best.state, monitor)
-    return descent.best.state
+        return solver.solve(problem, run.best.state, monitor)
+    return run.best.state

@@ -63,7 +63,7 @@ def _are_many(rows):
     return MANY_ENTRIES <= rows.n_rows * rows.n_features <= CHOLESKY_FEATURES * rows.n_rows
 
 
-class Descent(NewtonSteps):
+class NewtonRun(NewtonSteps):
     """Newton's method from a start: where it is, and the best points seen.
 
     Vectors over rows leave out rows of cost zero.
