@@ -23,7 +23,7 @@ def on_host(array):
     return array.get() if hasattr(array, "get") else array
 
 
-def beside(array, other):
+def move_to(array, other):
     """Return the same numbers in an array where `other` is, in place where they are there.
 
     None is on the host.

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from widemargin.arrays import beside, parts_of
+from widemargin.arrays import move_to, parts_of
 from widemargin.data.rows import BlockRows, PreciseRows
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Bound, MarginRisk, RowRisk
@@ -133,7 +133,7 @@ def upper_bound(problem: Problem, coef, offset, scores=None, tol=FINE_TOL) -> Bo
     if problem.intercept is Intercept.PENALIZED:
         penalty += 0.5 * squares(offset)
     errors = score_errors(problem.rows, coef, offset)
-    bound = _with_losses(problem, penalty, scores, beside(offset, scores), errors)
+    bound = _with_losses(problem, penalty, scores, move_to(offset, scores), errors)
     if _is_blurred(bound, tol, problem.rows):
         return _closer_bound(problem, penalty, coef, offset, scores, errors)
     return bound

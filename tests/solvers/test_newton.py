@@ -67,7 +67,7 @@ def assert_certified(problem, state, monitor):
     assert again.dual == pytest.approx(monitor.certificate.dual, rel=1e-9, abs=scale)
 
 
-def settling():
+def small_working_sets():
     """Rows may be settled where they are few, too."""
     return mock.patch.object(newton_run, "MANY_ENTRIES", 1)
 
@@ -76,7 +76,7 @@ def settling():
 def subsampling():
     """Some rows may stand for all where they are few, and short, too."""
     few = mock.patch.multiple(newton_subsample, _ENTRIES=1, _ENTRIES_PER_ROW=1)
-    with settling(), few:
+    with small_working_sets(), few:
         yield
 
 
@@ -85,8 +85,8 @@ def subsampling():
 
 @settings(max_examples=150)
 @given(problems(), st.sampled_from([1e-3, 1e-8]), st.booleans())
-def test_it_finds_the_optimum(problem, tol, few_in_doubt):
-    with settling() if few_in_doubt else nullcontext():
+def test_it_finds_the_optimum(problem, tol, small_sets):
+    with small_working_sets() if small_sets else nullcontext():
         state, monitor = solve(problem, tol)
     assert monitor.status == "converged"
     assert_certified(problem, state, monitor)
@@ -149,7 +149,7 @@ def ugly_inputs():
     ("name", "X", "y"), list(ugly_inputs()), ids=lambda v: v if type(v) is str else ""
 )
 @pytest.mark.parametrize("risk", RISKS)
-@pytest.mark.parametrize("context", [nullcontext, settling])
+@pytest.mark.parametrize("context", [nullcontext, small_working_sets])
 def test_ugly_inputs(name, X, y, risk, context):
     for intercept in Intercept:
         for C in (1e-6, 1.0, 1e6):
@@ -234,7 +234,7 @@ def test_a_start_from_another_C_takes_fewer_iterations(risk, intercept):
 @given(
     problems(), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1e-3, 1.0, 1e3]), st.booleans()
 )
-def test_no_start_is_made_worse_and_any_start_will_do(problem, seed, scale, few_in_doubt):
+def test_no_start_is_made_worse_and_any_start_will_do(problem, seed, scale, small_sets):
     rng = np.random.default_rng(seed)
     start = State(
         scale * rng.standard_normal(problem.rows.n_features),
@@ -243,7 +243,7 @@ def test_no_start_is_made_worse_and_any_start_will_do(problem, seed, scale, few_
     )
     given_coef, given_dual = start.coef.copy(), start.dual.copy()
     before = certify_state(problem, start)
-    with settling() if few_in_doubt else nullcontext():
+    with small_working_sets() if small_sets else nullcontext():
         state, monitor = solve(problem, 1e-6, state=start)
     after = certify_state(problem, state)
     assert monitor.status == "converged"
@@ -262,7 +262,7 @@ def test_delta_is_small_where_most_rows_are_at_the_kink():
     start = State(np.zeros(8), -1.0, alpha)
     monitor = Monitor(1e-6, 100)
     run = newton_run.NewtonRun(problem, start, 1.5, monitor, 1.0, near=True)
-    lockstep.run([run.take_stock(monitor.tol)], [monitor])
+    lockstep.run([run.certify_start(monitor.tol)], [monitor])
     to_come = run.delta * float((alpha * (1.0 - alpha / 2.0)).sum())
     assert to_come == pytest.approx(0.01 * monitor.certificate.primal)
 
@@ -381,7 +381,7 @@ def test_many_features():
 
 @pytest.mark.parametrize("risk", RISKS)
 @pytest.mark.parametrize("intercept", Intercept)
-@pytest.mark.parametrize("parts", [settling, subsampling])
+@pytest.mark.parametrize("parts", [small_working_sets, subsampling])
 def test_few_looks_at_all_rows_are_enough(risk, intercept, parts):
     """Features that few rows have, of which a sample has fewer: they are found all the same."""
     rng = np.random.default_rng(0)
@@ -551,9 +551,11 @@ def test_a_poor_subsample_is_given_up(intercept, monkeypatch):
 
     def choose(of_all, sampled):
         index, factor = np.arange(40), np.full(40, 50.0)
-        ground = newton_direction.Ground(of_all.ground.stiffness, of_all.ground.center)
+        quadratic = newton_direction.QuadraticTerms(
+            of_all.quadratic.stiffness, of_all.quadratic.center
+        )
         cost, start = factor * of_all.cost[index], (of_all.coef, of_all.offset, of_all.z)
-        steps = of_all.steps_over(of_all.take(index), index, cost, ground, start)
+        steps = of_all.steps_over(of_all.take(index), index, cost, quadratic, start)
         return newton_subsample.Subsample(index, factor, steps)
 
     monkeypatch.setattr(newton_subsample, "choose", choose)
@@ -576,7 +578,7 @@ def test_iterations_that_bring_next_to_nothing_are_not_progress():
         ]
     )
     risk = Hinge(np.array([1, -1, -1, -1, -1, -1]), np.array([0.01, 0.01, 2.0, 1.0, 3.0, 3.0]))
-    with settling():
+    with small_working_sets():
         _, monitor = solve(Problem(as_rows(X), risk, Intercept.FREE), 1e-8)
     assert monitor.status == "converged"
     assert monitor.iteration < 100
@@ -594,7 +596,7 @@ def test_the_ground_is_the_penalty_and_the_losses_of_settled_rows():
 
     A = 2.0 * cost * (1.0 - y * (X @ coef + offset)) * y
     less = X - center
-    settled = newton_direction.Settled(
+    settled = newton_direction.SettledLosses(
         coef,
         offset,
         newton_direction.Slope(X.T @ A, A.sum()),
@@ -602,13 +604,13 @@ def test_the_ground_is_the_penalty_and_the_losses_of_settled_rows():
         less.T @ (2.0 * cost),
         2.0 * cost.sum(),
     )
-    ground = newton_direction.Ground(stiffness, center, settled)
+    quadratic = newton_direction.QuadraticTerms(stiffness, center, settled)
     w, b, ahead, shift = rng.standard_normal(4), 0.7, rng.standard_normal(4), -0.4
     before, at, after = (objective(w + t * ahead, b + t * shift) for t in (-1.0, 0.0, 1.0))
-    slope = ground.slope(w, b)
+    slope = quadratic.slope(w, b)
     assert slope.coef @ ahead + slope.offset * shift == pytest.approx(0.5 * (after - before))
-    assert ground.curvature(ahead, shift) == pytest.approx(after - 2.0 * at + before)
-    assert ground.offset_curvature == pytest.approx(ground.curvature(np.zeros(4), 1.0))
+    assert quadratic.curvature(ahead, shift) == pytest.approx(after - 2.0 * at + before)
+    assert quadratic.offset_curvature == pytest.approx(quadratic.curvature(np.zeros(4), 1.0))
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -625,7 +627,7 @@ def test_a_visit_is_scores_and_their_answer_combined(sparse, delta, cap, n_threa
         scores, z, found = np.empty((3, y.size))
         smooth, bend = (0.0, 0.0, cap, delta), 0.5 if cap > 1.0 else 0.0
         visit = rows, index, y, cost, w, 0.2, smooth, bend, scores, z, found
-        combined, sums = newton_run.visit(*visit)
+        combined, sums = newton_run.full_pass(*visit)
     X = X.toarray() if sparse else X
     expected = 1.0 - y * (X[places].astype(np.float64) @ w + 0.2)
     alpha = cost * np.clip(expected / delta, 0.0, cap)

@@ -18,7 +18,7 @@ from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import SquaredHinge
 from widemargin.solvers import lockstep, newton_proof, newton_run, newton_subsample
 from widemargin.solvers.newton import Newton
-from widemargin.solvers.newton_direction import Ground
+from widemargin.solvers.newton_direction import QuadraticTerms
 from widemargin.solvers.newton_subsample import Subsample
 
 
@@ -43,12 +43,12 @@ def prove(problem, state, index, factor, needed):
     run = newton_run.NewtonRun(problem, state, 0.5, monitor, 1.0, True)
 
     def algorithm():
-        point = yield from run._visit()
+        point = yield from run._full_pass()
         before = point._replace(alpha=run.directions.everywhere(point.alpha).copy())
         start = run.coef, run.offset, run.z
-        ground = Ground(run.ground.stiffness, run.ground.center)
+        quadratic = QuadraticTerms(run.quadratic.stiffness, run.quadratic.center)
         cost = factor * run.cost[index]
-        steps = run.steps_over(run.take(index), index, cost, ground, start)
+        steps = run.steps_over(run.take(index), index, cost, quadratic, start)
         better = yield from Subsample(index, factor, steps).prove(*start, point, needed(point))
         if better is not None:
             better = better._replace(alpha=run.directions.everywhere(better.alpha))
@@ -292,5 +292,5 @@ def test_what_it_costs_to_balance_counts():
         before, after = prove(
             problem, state, index, np.full(index.size, 2.0), lambda p: 0.97 * p.primal
         )
-    assert before.trimming > 1e-4 * before.primal
+    assert before.balancing > 1e-4 * before.primal
     assert_true(problem, after)

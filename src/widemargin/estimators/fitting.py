@@ -41,7 +41,7 @@ def like(kind: type, estimator):
     return kind(**{name: given[name] for name in shared})
 
 
-def brought_near(rows, estimator, n_problems: int = 1) -> Rows:
+def load_if_fits(rows, estimator, n_problems: int = 1) -> Rows:
     """Return rows on disk in memory, where the estimator's budget has room for all of them.
 
     Reading them once is far quicker than in each pass. Those who name a solver, or want

@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from widemargin import threads
-from widemargin.arrays import beside, on_host
+from widemargin.arrays import move_to, on_host
 from widemargin.certificate import Certificate
 from widemargin.data import Rows
 from widemargin.data.devices import placed
@@ -28,9 +28,9 @@ from widemargin.data.rows import BlockRows, SingleRows
 from widemargin.data.subset import Subset
 from widemargin.estimators.fitting import (
     Account,
-    brought_near,
     budget_of,
     choose_solver,
+    load_if_fits,
     reads_from_now_on,
     share_threads,
 )
@@ -135,7 +135,7 @@ def svm_path(X, y, *, Cs=20, sample_weight=None, **parameters) -> SVMPath:
     check_same_length(X, y)
     classes, codes = classes_of(y)
     weights = check_weights(sample_weight, X)
-    rows = brought_near(placed(X, model.device), model, len(classes))
+    rows = load_if_fits(placed(X, model.device), model, len(classes))
     order = np.argsort(Cs, kind="stable")
     path = CostPath(model, rows, classes, codes, [weights], n_costs=Cs.size, ahead=Cs[order])
     found = {}
@@ -359,7 +359,7 @@ class CostPath:
             scores = [rows.scores(state.coef) + state.offset for state in self.states[which]]
             return np.column_stack(scores)
         attributes = self.attributes(which)
-        coef = beside(attributes["coef_"].T, self.rows.coef_like)
+        coef = move_to(attributes["coef_"].T, self.rows.coef_like)
         return on_host(rows.scores(coef)) + attributes["intercept_"]
 
     def certificate(self, which: int) -> Certificate:

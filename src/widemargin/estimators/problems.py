@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.class_weight import compute_class_weight
 
-from widemargin.arrays import beside, on_host
+from widemargin.arrays import move_to, on_host
 from widemargin.data import Rows
 from widemargin.problem import Intercept, Problem, SparseDual, State
 from widemargin.risk import HINGE, LOSSES, CrammerSinger, MarginRisk
@@ -117,7 +117,7 @@ class OneVsRest(ProblemSet):
     def _states(self, coef, intercept, dual):
         return [
             State(
-                beside(coef[j].astype(np.float64, copy=False), self.rows.coef_like),
+                move_to(coef[j].astype(np.float64, copy=False), self.rows.coef_like),
                 float(intercept[j]),
                 self._dual_of(dual, j),
             )
@@ -127,10 +127,10 @@ class OneVsRest(ProblemSet):
     def _dual_of(self, dual, j):
         """Return the dual variables of one problem; sparse ones on the host stay so."""
         if not scipy.sparse.issparse(dual):
-            return beside(dual[j], self.cost)
+            return move_to(dual[j], self.cost)
         part = slice(dual.indptr[j], dual.indptr[j + 1])
         found = SparseDual(dual.indices[part], dual.data[part], dual.shape[1])
-        return beside(found.dense(), self.cost) if self.rows.device == "cuda" else found
+        return move_to(found.dense(), self.cost) if self.rows.device == "cuda" else found
 
     def attributes(self, states):
         coef = np.empty((len(states), self.rows.n_features))
@@ -167,8 +167,8 @@ class AllTogether(ProblemSet):
         return Problem(self.rows, risk, self.intercept)
 
     def _states(self, coef, intercept, dual):
-        coef = beside(coef.T.astype(np.float64, order="C"), self.rows.coef_like)
-        dual = beside(dual.toarray() if scipy.sparse.issparse(dual) else dual, self.cost)
+        coef = move_to(coef.T.astype(np.float64, order="C"), self.rows.coef_like)
+        dual = move_to(dual.toarray() if scipy.sparse.issparse(dual) else dual, self.cost)
         return [State(coef, on_host(intercept).astype(np.float64), dual.T)]
 
     def attributes(self, states):
@@ -196,12 +196,12 @@ def _row_costs(model, rows, classes, codes, weights):
     cost = np.zeros(rows.n_rows, like=rows.like)
     cost += float(model.C)
     if weights is not None:
-        cost *= beside(weights, cost)
+        cost *= move_to(weights, cost)
     if model.class_weight is not None:
         codes = on_host(codes)
         weights = None if weights is None else on_host(weights)
         factors = class_weights(model.class_weight, classes, codes, weights)[codes]
-        cost *= beside(factors, cost)
+        cost *= move_to(factors, cost)
     return cost
 
 

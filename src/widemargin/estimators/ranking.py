@@ -5,7 +5,7 @@ from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.arrays import beside, on_host
+from widemargin.arrays import move_to, on_host
 from widemargin.data import Rows
 from widemargin.data.devices import DEVICES, is_on_gpu
 from widemargin.data.memory import DenseRows
@@ -110,7 +110,7 @@ class OrderingProblem:
             share = np.full(pairs.size, 1.0 / pairs.sum())
         self.n_pairs = int(risk.count_pairs().sum())
         risk = risk.scaled(model.C * risk.weight.sum() * share)
-        self.risk = risk.beside(rows.like) if rows.device == "cuda" else risk
+        self.risk = risk.move_to(rows.like) if rows.device == "cuda" else risk
 
     def __len__(self):
         return 1
@@ -128,8 +128,8 @@ class OrderingProblem:
     def state(self, model):
         """Return the state that a fitted model is in."""
         like = self.rows.coef_like
-        points = beside(model.dual_points_, like)
-        coef = beside(model.coef_.astype(np.float64), like)
+        points = move_to(model.dual_points_, like)
+        coef = move_to(model.coef_.astype(np.float64), like)
         return State(coef, 0.0, Tangents(model.dual_weights_, points))
 
 

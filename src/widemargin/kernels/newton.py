@@ -12,7 +12,7 @@ from widemargin.kernels.loss import beyond, slope_at, steepness_of
 from widemargin.kernels.rows import add_rows, row_dot, scores
 
 # Rows that stay in the innermost cache from their scores to their sum.
-VISITED_AT_ONCE = 32
+ROWS_AT_ONCE = 32
 
 
 @kernel
@@ -82,16 +82,16 @@ def dual_point(z, y, cost, smooth, bend, A):
 
 
 @kernel
-def visit(rows, index, y, cost, w, offset, smooth, bend, begin, end, S, z, alpha, sums, out):
+def fused_pass(rows, index, y, cost, w, offset, smooth, bend, begin, end, S, z, alpha, sums, out):
     """As `dual_point`, for begin <= j < end, but z, too, is computed, and X^T A is added to out.
 
     All are (m,), of the rows `index`, (m,); None is all of them. S, z and alpha receive scores
     x.w, slacks and dual variables, sums (8,) are added to.
     """
-    A, pulls = np.empty(VISITED_AT_ONCE), np.empty(VISITED_AT_ONCE)
-    at = np.empty(VISITED_AT_ONCE, np.uint64)
-    for low in range(begin, end, VISITED_AT_ONCE):
-        high = min(low + VISITED_AT_ONCE, end)
+    A, pulls = np.empty(ROWS_AT_ONCE), np.empty(ROWS_AT_ONCE)
+    at = np.empty(ROWS_AT_ONCE, np.uint64)
+    for low in range(begin, end, ROWS_AT_ONCE):
+        high = min(low + ROWS_AT_ONCE, end)
         score, slack, signs, duals = S[low:high], z[low:high], y[low:high], alpha[low:high]
         if index is None:
             scores(rows, w, low, high, S)

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from widemargin import passes
-from widemargin.arrays import as_array, beside, on_host
+from widemargin.arrays import as_array, move_to, on_host
 from widemargin.risk.base import Bound, Cut, LineSums, RowRisk
 
 # Gaps between offsets may be this many times as wide as they need be: where they just are, planes
@@ -124,7 +124,7 @@ class CrammerSinger(RowRisk):
     def balanced(self, A):
         alpha = self.unsigned(A)
         factors = _balancing_factors(self._flow(alpha))
-        alpha *= beside(factors, alpha)[self.y]
+        alpha *= move_to(factors, alpha)[self.y]
         return self.signed(alpha)
 
     def _flow(self, alpha):

@@ -20,7 +20,7 @@ from copy import copy
 import numpy as np
 
 from widemargin import passes, threads
-from widemargin.arrays import beside
+from widemargin.arrays import move_to
 from widemargin.passes.sweeps import BLUR, weigh_pairs
 from widemargin.risk.base import Bound, Cut, LineSums, Risk
 from widemargin.rounding import SUM
@@ -70,11 +70,11 @@ class PairwiseHinge(Risk):
         risk.weight = self.weight * np.sqrt(factors)[self.member]
         return risk
 
-    def beside(self, array):
+    def move_to(self, array):
         """Return this risk with what it knows of rows where `array` is."""
         risk = copy(self)
         for name in ("rows", "starts", "member", "level", "weight"):
-            setattr(risk, name, beside(getattr(self, name), array))
+            setattr(risk, name, move_to(getattr(self, name), array))
         return risk
 
     def value(self, S):

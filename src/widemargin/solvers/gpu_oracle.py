@@ -8,7 +8,7 @@ of that slope has begun when the host learns what the step was.
 from functools import cached_property
 
 from widemargin import passes
-from widemargin.arrays import beside
+from widemargin.arrays import move_to
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem
 from widemargin.risk import MarginRisk
@@ -53,7 +53,7 @@ class GpuOracle(Oracle):
             slope, found = risk.walk(
                 center.scores,
                 target.scores,
-                beside(sums, center.scores),
+                move_to(sums, center.scores),
                 ROUNDING**2,
                 moved.sum(),
                 self.guess,

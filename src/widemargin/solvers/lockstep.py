@@ -29,10 +29,10 @@ class Product(NamedTuple):
 #: asked for by whoever has set a GPU to work and would have to wait: the others come first
 PAUSE = Product(None, None)
 
-Asking = Generator[Product, np.ndarray, Any]
+Requests = Generator[Product, np.ndarray, Any]
 
 
-def run(algorithms: list[Asking], monitors: list[Monitor]) -> list:
+def run(algorithms: list[Requests], monitors: list[Monitor]) -> list:
     """Return what each algorithm returns; its monitor learns how long its products took."""
     if len(algorithms) == 1:
         return [_run_alone(algorithms[0], monitors[0])]

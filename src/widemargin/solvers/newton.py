@@ -55,7 +55,7 @@ from widemargin.solvers import lockstep, newton_subsample
 from widemargin.solvers.base import SharesPasses, place_of
 from widemargin.solvers.coordinate import CoordinateDescent
 from widemargin.solvers.cutting_plane import CuttingPlanes
-from widemargin.solvers.lockstep import Asking
+from widemargin.solvers.lockstep import Requests
 from widemargin.solvers.newton_run import MANY_ENTRIES, NewtonRun, can_use_subsample, is_rare
 from widemargin.solvers.newton_subsample import Subsample
 from widemargin.solvers.registry import Place
@@ -70,7 +70,7 @@ _FIRST_DELTA = 1.5
 
 # A cold start solves this share of the rows first, if they are this many: as well as makes sense,
 # beside what tells the sample from the whole.
-_SAMPLE_SHARE, _SAMPLE_ROWS, _SAMPLE_ROWS_PER_FEATURE = 16, 1000, 20
+_SAMPLE_ONE_IN, _SAMPLE_ROWS, _SAMPLE_ROWS_PER_FEATURE = 16, 1000, 20
 _SAMPLE_TOL = 3e-3
 # A GPU takes about as long for fewer rows as for these.
 _SAMPLE_ROWS_ON_GPU = 100_000
@@ -132,23 +132,23 @@ class _Sample:
     rows: Rows
     index: np.ndarray
     factor: np.ndarray | float
-    share: float
+    fraction: float
 
     @classmethod
     def of(cls, problems):
         """Return a sample of the rows of some problems, in memory; None where it would not pay."""
         rows = problems[0].rows
         use_subsample = all(map(can_use_subsample, problems))
-        share = newton_subsample.represented_rows(rows) if use_subsample else _SAMPLE_SHARE
-        size = rows.n_rows // share
+        one_in = newton_subsample.represented_rows(rows) if use_subsample else _SAMPLE_ONE_IN
+        size = rows.n_rows // one_in
         least = _SAMPLE_ROWS_ON_GPU if rows.device == "cuda" else _SAMPLE_ROWS
         enough = max(least, _SAMPLE_ROWS_PER_FEATURE * rows.n_features)
         if not isinstance(rows, GramRows) or size < enough:
             return None
         if use_subsample:
             # Subsample, which they may become, see to rare rows.
-            index = np.flatnonzero(newton_subsample.draw(rows.n_rows, share, seed=0))
-            return cls(rows.take(index), index, float(share), index.size / rows.n_rows)
+            index = np.flatnonzero(newton_subsample.draw(rows.n_rows, one_in, seed=0))
+            return cls(rows.take(index), index, float(one_in), index.size / rows.n_rows)
         index = np.random.default_rng(0).choice(rows.n_rows, size, replace=False)
         index.sort()
         factor = rows.n_rows / size
@@ -173,13 +173,13 @@ class _Sample:
 # --- one problem ----------------------------------------------------------------------------
 
 
-def _solve(problem, state, monitor, sample, seed) -> Asking:
+def _solve(problem, state, monitor, sample, seed) -> Requests:
     """Improve `state`: the algorithm of one problem."""
     delta = _FIRST_DELTA
     warm = _is_warm(state)
     if not warm and sample is not None:
         first = NewtonRun(
-            sample.of_problem(problem), state, delta, monitor, sample.share, near=False
+            sample.of_problem(problem), state, delta, monitor, sample.fraction, near=False
         )
         yield from first.run(max(_SAMPLE_TOL, monitor.tol))
         start = State(first.best.state.coef, first.best.state.offset, state.dual)
@@ -192,7 +192,7 @@ def _solve(problem, state, monitor, sample, seed) -> Asking:
         run.sampled = Subsample.of_sample(first, sample.index, run)
     done = False
     if warm:
-        done = yield from run.take_stock(monitor.tol)
+        done = yield from run.certify_start(monitor.tol)
     if not done:
         yield from run.run(monitor.tol)
     if run.best.is_stuck:

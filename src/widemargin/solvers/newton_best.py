@@ -17,7 +17,7 @@ from widemargin.certificate import (
     upper_bound,
 )
 from widemargin.problem import State
-from widemargin.solvers.lockstep import Asking, Product
+from widemargin.solvers.lockstep import Product, Requests
 from widemargin.solvers.multiple import lifted
 
 # An iteration brings something if the gap falls by this share, and enough for rows in doubt alone
@@ -37,9 +37,9 @@ class Point(NamedTuple):
         The sum of A = alpha y.
     combined : ndarray of shape (d,)
         X^T A.
-    primal, dual, rounding : float
+    primal, dual, smoothing_gap : float
         Its values, and what rounding off costs.
-    trimming : float
+    balancing : float
         What it costs to have A balanced, where losses are squared.
     is_fresh : bool
         Whether X^T A is as the rows gave it for just this A.
@@ -50,8 +50,8 @@ class Point(NamedTuple):
     combined: np.ndarray
     primal: float
     dual: float
-    rounding: float
-    trimming: float
+    smoothing_gap: float
+    balancing: float
     is_fresh: bool = True
 
 
@@ -118,7 +118,7 @@ class Best:
         """Whether steps over some of the rows bring too little."""
         return self.slow >= _PATIENCE_WITH_PARTS
 
-    def certified(self) -> Asking:
+    def certified(self) -> Requests:
         """Return the certificate of the best points."""
         problem, state, tol = self.problem, self.state, self.monitor.tol
         scores = yield from self._scores()
@@ -131,7 +131,7 @@ class Best:
             )
         return certificate_of(primal, dual)
 
-    def _scores(self) -> Asking:
+    def _scores(self) -> Requests:
         rows, coef = self.problem.rows, self.state.coef
         if self.scored is not None and self.scored[0] is coef:
             return self.scored[1]
@@ -140,7 +140,7 @@ class Best:
         scores = yield Product(rows.plain.scores, coef)
         return scores
 
-    def _proved(self) -> Asking:
+    def _proved(self) -> Requests:
         problem, alpha = self.problem, self.state.dual
         if self.combined is not None and self.combined[0] is alpha:
             bound = proved_by(problem, self.risk.signed(alpha), self.combined[1], self.monitor.tol)

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from widemargin import passes
-from widemargin.arrays import beside
+from widemargin.arrays import move_to
 from widemargin.data.rows import GramRows, Rows, SingleRows
 from widemargin.monitor import Monitor
-from widemargin.solvers.lockstep import PAUSE, Asking, Product
+from widemargin.solvers.lockstep import PAUSE, Product, Requests
 
 # Up to this many features the Hessian is made and factorised: at 784, dense, that takes half to
 # nine tenths of the time of conjugate gradients.
@@ -60,7 +60,7 @@ class Slope(NamedTuple):
     offset: float
 
 
-class Settled(NamedTuple):
+class SettledLosses(NamedTuple):
     """Losses of rows that stay on one piece: a quadratic function of (w, b).
 
     Attributes
@@ -83,7 +83,7 @@ class Settled(NamedTuple):
 
 
 @dataclass
-class Ground:
+class QuadraticTerms:
     """What there is beside the losses of rows: the penalty, and rows that are settled.
 
     Attributes
@@ -92,12 +92,12 @@ class Ground:
         The penalty's curvature in b; infinite, it stays where it is.
     center : ndarray of shape (d,)
         What rows are taken less of.
-    settled : Settled or None
+    settled : SettledLosses or None
     """
 
     stiffness: float
     center: np.ndarray
-    settled: Settled | None = None
+    settled: SettledLosses | None = None
 
     def slope(self, coef, offset) -> Slope:
         """Return the gradient at a point."""
@@ -107,9 +107,9 @@ class Ground:
             return Slope(coef, of_offset)
         way = coef - settled.coef
         risen = offset - settled.offset + float(self.center @ way)
-        lean = float(settled.first @ way) + settled.total * risen
-        bent = settled.second @ way + risen * settled.first + lean * self.center
-        return Slope(coef + bent - settled.pull.coef, of_offset + lean - settled.pull.offset)
+        of_b = float(settled.first @ way) + settled.total * risen
+        bent = settled.second @ way + risen * settled.first + of_b * self.center
+        return Slope(coef + bent - settled.pull.coef, of_offset + of_b - settled.pull.offset)
 
     @property
     def offset_curvature(self) -> float:
@@ -139,24 +139,32 @@ class Directions:
         Of the rows that count.
     counted : ndarray of shape (n,) or None
         Which rows these are; None for all.
-    ground : Ground
+    quadratic : QuadraticTerms
     monitor : Monitor
-    share : float
+    fraction : float
         What a pass over `rows` counts for.
     """
 
-    def __init__(self, rows: Rows, cost, counted, ground: Ground, monitor: Monitor, share: float):
+    def __init__(
+        self,
+        rows: Rows,
+        cost,
+        counted,
+        quadratic: QuadraticTerms,
+        monitor: Monitor,
+        fraction: float,
+    ):
         self.rows, self.cost, self.counted = rows, cost, counted
-        self.ground, self.monitor, self.share = ground, monitor, share
+        self.quadratic, self.monitor, self.fraction = quadratic, monitor, fraction
         self.kept: tuple | None = None  # which rows were curved last, and their moments
 
-    def find(self, slope, curved, delta, allowed) -> Asking:
+    def find(self, slope, curved, delta, allowed) -> Requests:
         """Return - H^-1 slope, in w and in b, which follows w to where it is best.
 
         None to stop at once, or if numbers are so large that there is none. `allowed` is the gap
         allowed.
         """
-        settled = self.ground.settled
+        settled = self.quadratic.settled
         if curved.count == 0 and settled is None:
             return -slope.coef, 0.0
         if self.rows.n_features > CHOLESKY_FEATURES or not isinstance(self.rows, GramRows):
@@ -167,7 +175,7 @@ class Directions:
             if sums is None:
                 return None
             second, first = sums
-            total = curved.total + self.ground.stiffness
+            total = curved.total + self.quadratic.stiffness
             if settled is not None:
                 second, first = second + settled.second, first + settled.first
                 total += settled.total
@@ -187,10 +195,10 @@ class Directions:
             shift = 0.0
             if 0.0 < total < np.inf:
                 # sum_i k_i x_i . ahead, of rows that are not less their center
-                center, first = beside(self.ground.center, ahead), beside(first, ahead)
-                lean = float((first + (total - self.ground.stiffness) * center) @ ahead)
-                shift = (lean - slope.offset) / total
-            return beside(-ahead, slope.coef), shift
+                center, first = move_to(self.quadratic.center, ahead), move_to(first, ahead)
+                moved = float((first + (total - self.quadratic.stiffness) * center) @ ahead)
+                shift = (moved - slope.offset) / total
+            return move_to(-ahead, slope.coef), shift
 
     def _hessian(self, curved, delta):
         """Return the weighted sums of squares of the curved rows, and of these themselves.
@@ -199,7 +207,7 @@ class Directions:
         """
         work = curved.count * self.rows.n_features**2
         if self.rows.weighs_all_rows:
-            return self.rows.moments(None, self.everywhere(curved.weight), self.ground.center)
+            return self.rows.moments(None, self.everywhere(curved.weight), self.quadratic.center)
         if curved.plain and work > self.rows.little_work:
             return self.kept_moments(curved.index, delta)
         return self._moments(curved.index, curved.weight[curved.index])
@@ -207,11 +215,11 @@ class Directions:
     def _without_offset(self, hessian, first, total, slope):
         """Return the Hessian and the gradient where b follows w to where it is best."""
         # Of rows less the center, and with b eliminated.
-        gradient = beside(slope.coef, first)
+        gradient = move_to(slope.coef, first)
         if slope.offset != 0.0:
-            center = beside(self.ground.center, first)
+            center = move_to(self.quadratic.center, first)
             gradient = gradient - slope.offset * (center + first / total)
-        if self.ground.stiffness < np.inf:
+        if self.quadratic.stiffness < np.inf:
             hessian = hessian - np.outer(first, first / total)
         return hessian, gradient
 
@@ -253,7 +261,7 @@ class Directions:
             if self.monitor.must_stop():
                 return None
             part = slice(begin, begin + at_once)
-            more = rows.moments(index[part], weight[part], self.ground.center)
+            more = rows.moments(index[part], weight[part], self.quadratic.center)
             sums = more if sums is None else (sums[0] + more[0], sums[1] + more[1])
         return (0.0, 0.0) if sums is None else sums
 
@@ -265,25 +273,29 @@ class Directions:
         everywhere[self.counted] = values
         return everywhere
 
-    def _conjugate_gradients(self, slope, curved, allowed) -> Asking:
+    def _conjugate_gradients(self, slope, curved, allowed) -> Requests:
         rows = self.rows
-        share = self.share * curved.count / rows.n_rows
+        fraction = self.fraction * curved.count / rows.n_rows
         if isinstance(rows, SingleRows) and 2 * curved.count < rows.n_rows:
             weight = curved.weight[curved.index]
             rows = rows.take(curved.index if self.counted is None else self.counted[curved.index])
         else:
             weight = self.everywhere(curved.weight)
-        total = curved.total + self.ground.stiffness
+        total = curved.total + self.quadratic.stiffness
         gradient, first = slope.coef, np.zeros_like(slope.coef)
-        if self.ground.stiffness < np.inf:
+        if self.quadratic.stiffness < np.inf:
             first = yield Product(rows.combine, weight)
             gradient = gradient - first * (slope.offset / total)
         scaling = np.ones_like(gradient)
         if isinstance(rows, GramRows):
             scaling = np.maximum(1.0, 1.0 + rows.combine_squares(weight) - first**2 / total)
         # As exact as it takes to bring the gradient's part of the gap below what is allowed.
-        slanting = 0.5 * float(gradient @ gradient)
-        forcing = float(np.clip(np.sqrt(0.1 * allowed / slanting), 1e-3, 0.1)) if slanting else 0.1
+        gradient_gap = 0.5 * float(gradient @ gradient)
+        forcing = (
+            float(np.clip(np.sqrt(0.1 * allowed / gradient_gap), 1e-3, 0.1))
+            if gradient_gap
+            else 0.1
+        )
         ahead, residual = np.zeros_like(gradient), -gradient
         scaled = residual / scaling
         way, size = scaled, float(residual @ scaled)
@@ -302,5 +314,5 @@ class Directions:
             scaled = residual / scaling
             before, size = size, float(residual @ scaled)
             way = scaled + (size / before) * way
-            self.monitor.iteration += share
+            self.monitor.iteration += fraction
         return ahead, -(slope.offset + float(first @ ahead)) / total

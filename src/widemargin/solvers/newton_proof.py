@@ -21,7 +21,7 @@ import numpy as np
 
 from widemargin import passes
 from widemargin.problem import Intercept
-from widemargin.solvers.lockstep import Asking
+from widemargin.solvers.lockstep import Requests
 from widemargin.solvers.newton_direction import Curved, Slope
 
 # Rounds at most, and how much less than before each has to leave.
@@ -37,7 +37,7 @@ class Proof(NamedTuple):
     dual: float
 
 
-def improve(steps, factor, point, alpha, needed) -> Asking:
+def improve(steps, factor, point, alpha, needed) -> Requests:
     """Return a Proof by better dual variables; None if its value is not `needed` at least.
 
     Parameters
@@ -63,7 +63,7 @@ def improve(steps, factor, point, alpha, needed) -> Asking:
             """Return what it costs not to have 2 c max(0, z), of the witnesses."""
             return 0.5 * float((bend * (alpha - natural)) @ (alpha - natural))
 
-        others, price_of_others = point.total - float(y @ begin), point.trimming - price(begin)
+        others, price_of_others = point.total - float(y @ begin), point.balancing - price(begin)
     left = point.primal - needed
     slope = Slope(steps.coef - point.combined, _offset_slope(steps, point.total))
     short = np.inf
@@ -104,7 +104,7 @@ def _part(curved, kept):
 
 def _offset_slope(steps, total):
     """Return the slope in b, where the sum of A is `total`."""
-    return steps.ground.stiffness * steps.offset - total if steps.has_intercept else 0.0
+    return steps.quadratic.stiffness * steps.offset - total if steps.has_intercept else 0.0
 
 
 def _balance(alpha, y, others):

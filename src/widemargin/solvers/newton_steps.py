@@ -15,16 +15,16 @@ from widemargin.kernels.loss import knots
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept
 from widemargin.risk import Loss
-from widemargin.solvers.lockstep import Asking, Product
-from widemargin.solvers.newton_direction import Curved, Directions, Ground, Slope
+from widemargin.solvers.lockstep import Product, Requests
+from widemargin.solvers.newton_direction import Curved, Directions, QuadraticTerms, Slope
 
-# delta shrinks by this factor, to where rounding off makes this share of the gap allowed.
-_SHRINK, SHARE_OF_GAP = 0.2, 0.3
+# delta shrinks by this factor, to where rounding off makes this fraction of the gap allowed.
+_SHRINK, FRACTION_OF_GAP = 0.2, 0.3
 # After a step shorter than this, rows are curved that come to be on the same way again; and while
 # steps after it are longer, on a third of it. (Squared, the hinge is curved on all of one side,
 # and what is kept of the last Hessian is worth more.)
 SHORT_STEP, _WAY_AHEAD, _LITTLE_AHEAD = 0.5, 1.0, 0.3
-# The slope left along a line, as a share of the slope at its beginning.
+# The slope left along a line, as a fraction of the slope at its beginning.
 _SLOPE_LEFT = 1e-3
 # Steps over rows in doubt at most: beyond, a look at all rows tells more.
 _STEPS = 20
@@ -57,7 +57,7 @@ class NewtonSteps:
     counted : ndarray of shape (n,) or None
         Which rows these are; None for all.
     intercept : Intercept
-    ground : Ground
+    quadratic : QuadraticTerms
         What there is beside their losses.
     coef : ndarray of shape (d,)
     offset : float
@@ -67,7 +67,7 @@ class NewtonSteps:
         The bend of the smooth losses, see kernels/newton.py.
     loss : Loss
     monitor : Monitor
-    share : float
+    fraction : float
         Of the rows that count as one pass.
     """
 
@@ -78,22 +78,22 @@ class NewtonSteps:
         cost,
         counted,
         intercept: Intercept,
-        ground: Ground,
+        quadratic: QuadraticTerms,
         coef,
         offset: float,
         z,
         delta: float,
         loss: Loss,
         monitor: Monitor,
-        share: float,
+        fraction: float,
     ):
         self.rows, self.y, self.cost, self.counted = rows, y, cost, counted
-        self.intercept, self.ground = intercept, ground
+        self.intercept, self.quadratic = intercept, quadratic
         self.coef, self.offset, self.z = coef, offset, z
         self.delta, self.loss = delta, loss
-        self.monitor, self.share = monitor, share
-        self.directions = Directions(rows, cost, counted, ground, monitor, share)
-        # How far to both sides rows are taken for curved: rates (n,), and a share of them.
+        self.monitor, self.fraction = monitor, fraction
+        self.directions = Directions(rows, cost, counted, quadratic, monitor, fraction)
+        # How far to both sides rows are taken for curved: rates (n,), and a fraction of them.
         self.around: tuple[np.ndarray, float] | None = None
         self.n_curved = 0
         self.decrement = np.inf  # what the last step promised to take off the objective
@@ -109,7 +109,7 @@ class NewtonSteps:
     def has_intercept(self):
         return self.intercept is not Intercept.NONE
 
-    def approach(self, allowed, combined) -> Asking:
+    def approach(self, allowed, combined) -> Requests:
         """Take steps until what makes the gap, rounding off and a slope, is below `allowed`.
 
         `combined` is X^T A at the beginning, (d,); None where it is not known.
@@ -123,16 +123,21 @@ class NewtonSteps:
             A, sums = self.dual_point()
             if combined is None:
                 combined = yield from self.combine(A)
-            gradient = self.ground.slope(self.coef, self.offset).coef - combined
-            rounding, slanting = self.rounding(sums), 0.5 * float(gradient @ gradient)
-            if rounding + slanting <= allowed:
+            gradient = self.quadratic.slope(self.coef, self.offset).coef - combined
+            smoothing_gap, gradient_gap = (
+                self.smoothing_gap(sums),
+                0.5 * float(gradient @ gradient),
+            )
+            if smoothing_gap + gradient_gap <= allowed:
                 return
-            moved = yield from self.step(A * self.y, gradient, rounding, slanting, allowed)
+            moved = yield from self.step(
+                A * self.y, gradient, smoothing_gap, gradient_gap, allowed
+            )
             if not moved:
                 return
             combined = None
 
-    def step(self, alpha, gradient, rounding, slanting, allowed) -> Asking:
+    def step(self, alpha, gradient, smoothing_gap, gradient_gap, allowed) -> Requests:
         """Take one Newton step; return whether there was one to take.
 
         Parameters
@@ -140,14 +145,14 @@ class NewtonSteps:
         alpha : ndarray of shape (n,)
             The dual variables of the current point, none of them negative.
         gradient : ndarray of shape (d,)
-        rounding, slanting : float
+        smoothing_gap, gradient_gap : float
             Their parts of the gap.
         allowed : float
             The gap allowed.
         """
         shrink = 1.0
-        if slanting <= rounding and rounding > 0.0:
-            shrink = min(1.0, max(_SHRINK, SHARE_OF_GAP * allowed / rounding))
+        if gradient_gap <= smoothing_gap and smoothing_gap > 0.0:
+            shrink = min(1.0, max(_SHRINK, FRACTION_OF_GAP * allowed / smoothing_gap))
         with self.monitor.phase("direction"):
             curved = self.curvature(self.around if shrink == 1.0 else None)
         slope = Slope(gradient, 0.0)
@@ -168,7 +173,7 @@ class NewtonSteps:
             if (is_short or was_short) and not self.loss.is_smooth:
                 # Rows became curved which were not; there will be more of their kind.
                 self.around = rate, step * (_WAY_AHEAD if is_short else _LITTLE_AHEAD)
-        self.monitor.iteration += self.share
+        self.monitor.iteration += self.fraction
         return True
 
     def dual_point(self):
@@ -177,7 +182,7 @@ class NewtonSteps:
         A, *sums = passes.of(self.z).dual_point(*of_rows, self.smooth, self.loss.bend)
         return A, DualSums(*map(float, sums))
 
-    def rounding(self, sums):
+    def smoothing_gap(self, sums):
         """Return what rounding off costs, from the sums of `dual_point`."""
         if self.loss.is_smooth:
             return 0.0
@@ -185,16 +190,16 @@ class NewtonSteps:
 
     # --- products ---------------------------------------------------------------------------
 
-    def scores(self, w) -> Asking:
+    def scores(self, w) -> Requests:
         """Return the scores of the rows that count."""
         scores = yield Product(self.rows.scores, w)
         return scores if self.counted is None else scores[self.counted]
 
-    def combine(self, g) -> Asking:
+    def combine(self, g) -> Requests:
         combined = yield Product(self.rows.combine, self.directions.everywhere(g))
         return combined
 
-    def find_slack(self) -> Asking:
+    def find_slack(self) -> Requests:
         scores = 0.0
         if self.coef.any():
             scores = yield from self.scores(self.coef)
@@ -202,7 +207,7 @@ class NewtonSteps:
         self.z = 1.0 - self.y * (scores + self.offset)
         self.is_exact = True
 
-    def _shrink(self, factor, curved, alpha) -> Asking:
+    def _shrink(self, factor, curved, alpha) -> Requests:
         """Shrink delta; return the slope as it would be if the same rows stayed curved.
 
         They will be, in the end, most of them: their alpha stays about the same, and so z will
@@ -223,7 +228,7 @@ class NewtonSteps:
         """Return some of the rows that count."""
         return self.rows.take(index if self.counted is None else self.counted[index])
 
-    def steps_over(self, rows, index, cost, ground, start):
+    def steps_over(self, rows, index, cost, quadratic, start):
         """Return Newton's steps over some rows, from `start`: coef, offset, slacks of all rows."""
         coef, offset, z = start
         return NewtonSteps(
@@ -232,23 +237,23 @@ class NewtonSteps:
             cost,
             None,
             self.intercept,
-            ground,
+            quadratic,
             coef,
             offset,
             z[index],
             self.delta,
             self.loss,
             self.monitor,
-            self.share * index.size / z.size,
+            self.fraction * index.size / z.size,
         )
 
     # --- along a line -----------------------------------------------------------------------
 
     def search(self, rate, ahead, shift):
         """Return how far to go along (ahead, shift), where slacks change at `rate`, (n,)."""
-        slope = self.ground.slope(self.coef, self.offset)
+        slope = self.quadratic.slope(self.coef, self.offset)
         incline = float(slope.coef @ ahead) + slope.offset * shift
-        curvature = self.ground.curvature(ahead, shift)
+        curvature = self.quadratic.curvature(ahead, shift)
         return self._lowest(rate, incline, curvature, guess=1.0, slope_left=_SLOPE_LEFT)[0]
 
     def move(self, step, rate, ahead, shift):
@@ -269,8 +274,8 @@ class NewtonSteps:
         if self.intercept is Intercept.NONE or self.z.size == 0:
             return
         rate = -self.y.astype(np.float64)
-        slope = self.ground.slope(self.coef, self.offset).offset
-        stiffness = self.ground.offset_curvature
+        slope = self.quadratic.slope(self.coef, self.offset).offset
+        stiffness = self.quadratic.offset_curvature
         step, curvature = self._lowest(rate, slope, stiffness, guess=0.0, slope_left=0.0)
         self.offset += step
         self.z += step * rate
@@ -315,7 +320,7 @@ class NewtonSteps:
         return Curved(weight, self.n_curved, float(total), plain=around is None)
 
 
-def visit(rows, index, y, cost, coef, offset, smooth, bend, scores, z, alpha):
+def full_pass(rows, index, y, cost, coef, offset, smooth, bend, scores, z, alpha):
     """Return X^T A at a point, and sums over rows in memory, by one pass over them.
 
     y and cost are (m,), of the rows `index`, (m,); None is all of them. So are scores, z and
@@ -325,12 +330,12 @@ def visit(rows, index, y, cost, coef, offset, smooth, bend, scores, z, alpha):
     of_rows = rows.arrays, index, y, cost
     of_point = coef, offset, smooth, bend
 
-    def share(begin, end):
+    def chunk(begin, end):
         combined, sums = np.zeros(coef.size), np.zeros(len(DualSums._fields))
         for low, high in rows.ranges(begin, end):
-            kernels.visit(*of_rows, *of_point, low, high, scores, z, alpha, sums, combined)
+            kernels.fused_pass(*of_rows, *of_point, low, high, scores, z, alpha, sums, combined)
         return combined, sums
 
-    shares = threads.run(share, threads.shares(y.size, rows.n_entries))
-    combined, sums = (sum(parts[1:], start=parts[0]) for parts in zip(*shares))
+    chunks = threads.run(chunk, threads.shares(y.size, rows.n_entries))
+    combined, sums = (sum(parts[1:], start=parts[0]) for parts in zip(*chunks))
     return combined, DualSums(*map(float, sums))

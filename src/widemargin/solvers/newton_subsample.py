@@ -11,14 +11,19 @@ import numpy as np
 
 from widemargin.data.rows import LeverageRows
 from widemargin.solvers import newton_proof
-from widemargin.solvers.lockstep import Asking, Product
-from widemargin.solvers.newton_direction import CHOLESKY_FEATURES, Ground, Settled, Slope
+from widemargin.solvers.lockstep import Product, Requests
+from widemargin.solvers.newton_direction import (
+    CHOLESKY_FEATURES,
+    QuadraticTerms,
+    SettledLosses,
+    Slope,
+)
 from widemargin.solvers.newton_steps import NewtonSteps
 
 # One of so many rows stands for all. Where m of n do, d / m is about what a look leaves of the
 # distance to the optimum, after a sample as large has left as much; and a proof by them costs
 # n / m times that distance. So a share s takes s^1.5 times as many rows for each feature as this.
-_SHARES, _ROWS_PER_FEATURE = (8, 16, 32, 64), 80
+_ONE_IN, _ROWS_PER_FEATURE = (8, 16, 32, 64), 80
 # Below so many rows times features, or entries of a row, Hessians cost no more than a few looks.
 _ENTRIES, _ENTRIES_PER_ROW = 1 << 20, 8
 # Nor do they where less than this share of rows has a loss, as it often is if a class is smaller
@@ -48,13 +53,13 @@ def represented_rows(rows):
     if few or rows.n_entries < _ENTRIES_PER_ROW * rows.n_rows:
         return 0
     enough = rows.n_rows / (_ROWS_PER_FEATURE * max(1, rows.n_features))
-    return max((share for share in _SHARES if share**1.5 <= enough), default=0)
+    return max((count for count in _ONE_IN if count**1.5 <= enough), default=0)
 
 
-def draw(n_rows, share, seed):
-    """Return one of `share` rows, a power of two, at random: a mask (n,)."""
+def draw(n_rows, one_in, seed):
+    """Return one of `one_in` rows, a power of two, at random: a mask (n,)."""
     lots = np.frombuffer(np.random.default_rng(seed).bytes(n_rows), np.uint8)
-    return lots < 256 // share
+    return lots < 256 // one_in
 
 
 def squares_if_rare(probed, curvature, factor, z, n_rows):
@@ -115,18 +120,18 @@ class Subsample:
             index = np.searchsorted(of_all.counted, index)
         return cls(index, steps.cost / of_all.cost[index], steps)
 
-    def begin(self, coef, offset, z, point) -> Asking:
+    def begin(self, coef, offset, z, point) -> Requests:
         """Go to a point that was looked at; return X^T A of the subsample."""
         steps, d = self.steps, coef.size
         A = self.factor * steps.y * point.alpha[self.index]
         combined = yield Product(steps.rows.combine, steps.directions.everywhere(A))
         pull = Slope(point.combined - combined, point.total - float(A.sum()))
         straight = np.zeros((d, d)), np.zeros(d), 0.0
-        steps.ground.settled = Settled(coef, offset, pull, *straight)
+        steps.quadratic.settled = SettledLosses(coef, offset, pull, *straight)
         steps.coef, steps.offset, steps.z = coef, offset, z[self.index]
         return combined
 
-    def prove(self, coef, offset, z, point, needed) -> Asking:
+    def prove(self, coef, offset, z, point, needed) -> Requests:
         """Return a point that was looked at with better dual variables, of a value of `needed`.
 
         None if the subsample cannot be witnesses of so much.
@@ -171,6 +176,6 @@ def choose(of_all: NewtonSteps, sampled: Subsample | None):
     index = np.flatnonzero(chosen | rare)
     factor = np.where(rare[index], 1.0, float(each))
     start = of_all.coef, of_all.offset, z
-    ground = Ground(of_all.ground.stiffness, of_all.ground.center)
-    steps = of_all.steps_over(of_all.take(index), index, factor * cost[index], ground, start)
+    quadratic = QuadraticTerms(of_all.quadratic.stiffness, of_all.quadratic.center)
+    steps = of_all.steps_over(of_all.take(index), index, factor * cost[index], quadratic, start)
     return Subsample(index, factor, steps)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from widemargin import passes
-from widemargin.arrays import as_array, beside, on_host
+from widemargin.arrays import as_array, move_to, on_host
 from widemargin.certificate import Certificate, certificate_of, lower_bound, upper_bound
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem
@@ -128,7 +128,7 @@ class Oracle:
                 ahead[:] = 0.0
                 penalty = Penalty(0.0, 0.0, penalty.c)
                 moved = target.free - center.free if center.free.size else 0.0
-                change[...] = beside(moved, change)
+                change[...] = move_to(moved, change)
             line = self.problem.risk.line(center.scores, change)
             step, value = search(penalty, line)
             if step == 0.0 and instead_of_zero > 0.0:
@@ -166,7 +166,7 @@ class Oracle:
         vector, free = as_array(coef, np.float64).ravel(), np.empty(0)
         offset = np.atleast_1d(np.asarray(offset, dtype=np.float64))
         if self.intercept is Intercept.PENALIZED:
-            vector = np.concatenate([vector, beside(offset, vector)])
+            vector = np.concatenate([vector, move_to(offset, vector)])
         elif self.intercept is Intercept.FREE:
             free = offset
         return Place(vector, free)
@@ -204,7 +204,7 @@ class Oracle:
             if place.free.size > 1:
                 place.free = self.problem.risk.useful_offset(place.scores, place.free)
             if np.any(offset := self._offset(place)):
-                place.scores += beside(offset, place.scores)
+                place.scores += move_to(offset, place.scores)
 
     def _combine(self, slope):
         return self.problem.rows.combine(slope).ravel()
@@ -220,7 +220,7 @@ class Oracle:
         """Return a plane of the slopes a and e, in w and b; `size` are the sums of e's |terms|."""
         e[np.abs(e) <= ROUNDING * size] = 0.0
         if self.intercept is Intercept.PENALIZED:
-            a, e = np.concatenate([a, beside(e, a)]), np.empty(0)
+            a, e = np.concatenate([a, move_to(e, a)]), np.empty(0)
         return Plane(a, e, constant, code)
 
 
