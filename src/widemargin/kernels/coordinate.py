@@ -9,14 +9,14 @@ for a loss = (eps, low, high, bend), see losses.py: shift_i = bend / c_i, lower_
 upper_i = high c_i.
 
 The intercept is the array `offset` = [b, z, k], with z = sum_i alpha_i y_i kept up to date:
-the score of row i is  w.x_i + b + z (k - lean_i),  its curvature  |x_i|^2 + k - 2 lean_i,
-and a change of alpha_i y_i by one moves b by -lean_i. That is
+the score of row i is  w.x_i + b + z (k - mean_dot_i),  its curvature  |x_i|^2 + k - 2 mean_dot_i,
+and a change of alpha_i y_i by one moves b by -mean_dot_i. That is
 
     no intercept         k = 0
     a constant feature   b fixed, k its square; its coefficient times itself is z k
-    rows less a mean mu  lean_i = mu.x_i, and |mu|^2 added to k
+    rows less a mean mu  mean_dot_i = mu.x_i, and |mu|^2 added to k
 
-An empty `lean` stands for zeros. `seen_gap` keeps each row's share of the duality gap,
+An empty `mean_dot` stands for zeros. `seen_gap` keeps each row's share of the duality gap,
 loss(r) - alpha r + eps |alpha| + shift alpha^2 / 2 >= 0 at the residual r = 1 - margin, when last
 visited. `tally` has a pass's sums, and what adaptive passes hand on to the next, in the order
 below.
@@ -93,7 +93,7 @@ def _fetch(i, rows, norms, cost, alpha, seen_gap):
 
 @kernel
 def uniform_pass(
-    rows, norms, lean, y, cost, loss, alpha, w, offset, seen_gap, order, begin, end, status,
+    rows, norms, mean_dot, y, cost, loss, alpha, w, offset, seen_gap, order, begin, end, status,
     rest, too_large, too_small, overstep, tally,
 ):  # fmt: skip
     """Visit order[begin:end] once each, and tell the status of each row.
@@ -104,18 +104,18 @@ def uniform_pass(
     """
     # Sums are kept in local variables: in arrays each visit would wait for the last store.
     fixed, z, k = offset[0], offset[1], offset[2]
-    leans = lean.shape[0] > 0
+    is_centred = mean_dot.shape[0] > 0
     largest, smallest = tally[LARGEST], tally[SMALLEST]
     for t in range(begin, end):
         if t + _LOOK_AHEAD < end:
             _fetch(order[t + _LOOK_AHEAD], rows, norms, cost, alpha, seen_gap)
         i = order[t]
         sign = np.float64(y[i])
-        leaning = lean[i] if leans else 0.0
-        residual = 1.0 - sign * (row_dot(rows, i, w) + fixed + z * (k - leaning))
+        row_mean_dot = mean_dot[i] if is_centred else 0.0
+        residual = 1.0 - sign * (row_dot(rows, i, w) + fixed + z * (k - row_mean_dot))
         before = alpha[i]
         after, _, gap, pull, _, rests = _step(
-            residual, before, cost[i], norms[i] + k - 2.0 * leaning, loss, overstep
+            residual, before, cost[i], norms[i] + k - 2.0 * row_mean_dot, loss, overstep
         )
         seen_gap[i] = gap
         if after != before:
@@ -123,7 +123,7 @@ def uniform_pass(
             change = sign * (after - before)
             row_add(rows, i, change, w)
             z += change
-            fixed -= change * leaning
+            fixed -= change * row_mean_dot
         if rests:
             status[i] = SHRUNK if (pull > too_large) | (pull < too_small) else rest
             pull = 0.0
@@ -154,7 +154,7 @@ def due_rows(active, status, due):
 
 @kernel
 def _adaptive_visits(
-    rows, norms, lean, y, cost, loss, alpha, w, offset, seen_gap, order, begin, end,
+    rows, norms, mean_dot, y, cost, loss, alpha, w, offset, seen_gap, order, begin, end,
     preference, lowest, highest, rate, fading, overstep, tally,
 ):  # fmt: skip
     """Visit order[begin:end], raising the preference of rows that gain above the mean.
@@ -165,7 +165,7 @@ def _adaptive_visits(
     the gradients of those that have lost all.
     """
     fixed, z, k = offset[0], offset[1], offset[2]
-    leans = lean.shape[0] > 0
+    is_centred = mean_dot.shape[0] > 0
     mean, total = tally[MEAN_GAIN], tally[GAIN]
     largest, smallest, too_large = tally[LARGEST], tally[SMALLEST], tally[TOO_LARGE]
     for t in range(begin, end):
@@ -173,11 +173,11 @@ def _adaptive_visits(
             _fetch(order[t + _LOOK_AHEAD], rows, norms, cost, alpha, seen_gap)
         i = order[t]
         sign = np.float64(y[i])
-        leaning = lean[i] if leans else 0.0
-        residual = 1.0 - sign * (row_dot(rows, i, w) + fixed + z * (k - leaning))
+        row_mean_dot = mean_dot[i] if is_centred else 0.0
+        residual = 1.0 - sign * (row_dot(rows, i, w) + fixed + z * (k - row_mean_dot))
         before = alpha[i]
         after, gain, gap, pull, push, _ = _step(
-            residual, before, cost[i], norms[i] + k - 2.0 * leaning, loss, overstep
+            residual, before, cost[i], norms[i] + k - 2.0 * row_mean_dot, loss, overstep
         )
         seen_gap[i] = gap
         if after != before:
@@ -185,7 +185,7 @@ def _adaptive_visits(
             change = sign * (after - before)
             row_add(rows, i, change, w)
             z += change
-            fixed -= change * leaning
+            fixed -= change * row_mean_dot
             largest = max(largest, push)
         total += gain
         if after == before and push > too_large:
@@ -258,7 +258,7 @@ def shuffle(order, begin, end, generator):
 
 @kernel
 def adaptive_passes(
-    rows, norms, lean, y, cost, loss, alpha, w, offset, seen_gap, order, place, enough, most,
+    rows, norms, mean_dot, y, cost, loss, alpha, w, offset, seen_gap, order, place, enough, most,
     preference, lowest, highest, rate, fading, pushed, overstep, credit, least, generator, K, kept,
     tally,
 ):  # fmt: skip
@@ -282,7 +282,7 @@ def adaptive_passes(
             tally[GAIN] = tally[LARGEST] = 0.0
         end = min(place[1], place[0] + most - visits)
         _adaptive_visits(
-            rows, norms, lean, y, cost, loss, alpha, w, offset, seen_gap, order, place[0], end,
+            rows, norms, mean_dot, y, cost, loss, alpha, w, offset, seen_gap, order, place[0], end,
             preference, lowest, highest, rate, fading, overstep, tally,
         )  # fmt: skip
         visits += end - place[0]

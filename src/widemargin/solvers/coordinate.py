@@ -88,11 +88,11 @@ class _Descent(Descent):
         self.may_relieve = self.solves_faces and not risk.loss.is_smooth and many_features
         self.alpha = risk.feasible(state.dual * risk.y) * risk.y
         self.offset = np.zeros(3)  # [b, z, k] of the kernels
-        self.mean, self.lean = None, np.empty(0)
+        self.mean, self.mean_dot = None, np.empty(0)
         self.K = 0.0
         if problem.intercept is not Intercept.NONE and counted.size:
             self._set_intercept(counted, state)
-        single = self._single_will_do and self.lean.size == 0
+        single = self._single_will_do and self.mean_dot.size == 0
         self.w = np.zeros(rows.n_features, dtype=np.float32 if single else np.float64)
         if self.alpha.any():  # a warm start
             inside = (self.alpha > risk.lower) & (self.alpha < risk.upper)
@@ -106,11 +106,11 @@ class _Descent(Descent):
             mean = rows.combine(np.where(cost > 0.0, 1.0 / self.n_counted, 0.0))
             common = float(mean @ mean)
             if common > _COMMON_PART * spread:
-                self.mean, self.lean = mean, rows.scores(mean)
+                self.mean, self.mean_dot = mean, rows.scores(mean)
                 self.offset[2] = common
                 # |x - mean|^2 = |x|^2 + |mean|^2 - 2 x.mean, and never less than its rounding.
                 least = _DIGITS_LEFT * (self.norms + common)
-                self.norms = np.maximum(self.norms, 2.0 * self.lean - common + least)
+                self.norms = np.maximum(self.norms, 2.0 * self.mean_dot - common + least)
                 spread = max(spread - common, _DIGITS_LEFT * spread)
         self.K = constant_feature(intercept, spread, float(cost[counted].mean()))
         self.offset[0] = kept(intercept, self.K) * state.offset
@@ -126,7 +126,7 @@ class _Descent(Descent):
             (
                 self.problem.rows.arrays,
                 self.norms,
-                self.lean,
+                self.mean_dot,
                 risk.y,
                 risk.cost,
                 risk.loss.numbers,
@@ -267,7 +267,7 @@ class _Descent(Descent):
             self.w,
             self.offset,
             self.norms[free],
-            self.lean[free] if self.lean.size else self.lean,
+            self.mean_dot[free] if self.mean_dot.size else self.mean_dot,
         )
         enough = _WANTED * self.monitor.tol * self.likely_primal
         change, left, gap, n_iter = face.solve(enough, slowest, most, self.monitor.must_stop)
@@ -277,11 +277,11 @@ class _Descent(Descent):
             w -= z * self.mean
         ahead = self._coefficients() + w, self._model_offset() + self.K * z
         step = face.step(change, left)
-        w, z, leaning = step.combined
+        w, z, w_mean_dot = step.combined
         self.left_by_face = gap - step.gain
         self.alpha[free] += step.change
         self.w += w.astype(self.w.dtype)
-        self.offset[0] -= leaning
+        self.offset[0] -= w_mean_dot
         self.offset[1] += z
         return ahead
 

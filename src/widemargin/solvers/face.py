@@ -50,19 +50,19 @@ class Face:
         Of these rows; its loss has eps = 0.
     alpha : ndarray of shape (m,)
     w : ndarray of shape (d,)
-    offset, norms, lean : ndarray of shape (3,), (m,), (m,) or (0,)
+    offset, norms, mean_dot : ndarray of shape (3,), (m,), (m,) or (0,)
         As the kernels of coordinate descent have them.
     """
 
-    def __init__(self, rows, risk, alpha, w, offset, norms, lean):
-        self.rows, self.alpha, self.lean = rows, alpha, lean
+    def __init__(self, rows, risk, alpha, w, offset, norms, mean_dot):
+        self.rows, self.alpha, self.mean_dot = rows, alpha, mean_dot
         self.y, self.risk = risk.y.astype(np.float64), risk
         self.shift, self.lower, self.upper = risk.shift, risk.lower, risk.upper
         b, z, self.k = offset
         margins = self.y * self._scores(w, z, -b)
         self.residual = 1.0 - margins - self.shift * alpha
         self.square = float(w @ w)
-        curvature = norms + self.k + self.shift - (2.0 * lean if lean.size else 0.0)
+        curvature = norms + self.k + self.shift - (2.0 * mean_dot if mean_dot.size else 0.0)
         self.root = np.sqrt(curvature)
         self.signs_over_root, self.share_of_shift = self.y / self.root, self.shift / curvature
 
@@ -142,19 +142,19 @@ class Face:
         return best
 
     def combine(self, change):
-        """Return X^T (change y), and the sums of (change y) and of its multiples of `lean`."""
+        """Return X^T (change y), and the sums of (change y) and of its multiples of `mean_dot`."""
         return self._combine(change * self.y)
 
     def _combine(self, signed):
-        leaning = float(signed @ self.lean) if self.lean.size else 0.0
-        return self.rows.combine(signed), float(signed.sum()), leaning
+        w_mean_dot = float(signed @ self.mean_dot) if self.mean_dot.size else 0.0
+        return self.rows.combine(signed), float(signed.sum()), w_mean_dot
 
-    def _scores(self, w, z, leaning):
+    def _scores(self, w, z, w_mean_dot):
         scores = self.rows.scores(w)
-        if offset := z * self.k - leaning:
+        if offset := z * self.k - w_mean_dot:
             scores += offset
-        if self.lean.size:
-            scores -= z * self.lean
+        if self.mean_dot.size:
+            scores -= z * self.mean_dot
         return scores
 
     def _scaled_product(self, scaled):
@@ -189,8 +189,8 @@ class Face:
     def _better(self, change, best):
         """Return the step of this change, put within bounds, if it is better than `best`."""
         change = np.clip(self.alpha + change, self.lower, self.upper) - self.alpha
-        w, z, leaning = combined = self.combine(change)
-        bend = float(w @ w) + self.k * z * z - 2.0 * z * leaning
+        w, z, w_mean_dot = combined = self.combine(change)
+        bend = float(w @ w) + self.k * z * z - 2.0 * z * w_mean_dot
         bend += float((self.shift * change) @ change)
         gain = float(self.residual @ change) - 0.5 * bend
         return Step(gain, change, combined) if gain > best.gain else best

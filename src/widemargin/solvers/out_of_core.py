@@ -41,7 +41,7 @@ _BLOCK_BYTES = 4 << 20
 _PASSES_BETWEEN_CHECKS, _SHARE_BETWEEN_CHECKS = 5, 0.25
 # Below this tolerance w is kept in double precision.
 _SINGLE_PRECISION_TOL = 1e-4
-_NO_LEAN, _NO_REST = np.empty(0), 0
+_NO_MEAN_DOT, _NO_REST = np.empty(0), 0
 
 
 def bytes_beside_rows(problem):
@@ -130,7 +130,7 @@ class OutOfCore:
             kernels.uniform_pass(
                 piece.arrays,
                 piece.norms,
-                _NO_LEAN,
+                _NO_MEAN_DOT,
                 piece.y,
                 piece.cost,
                 self.problem.risk.loss.numbers,
