@@ -57,7 +57,7 @@ class Tangents:
     coefs: np.ndarray
 
     @classmethod
-    def mixed(cls, parts) -> "Tangents":
+    def weighted_sum(cls, parts) -> "Tangents":
         """Return a combination [(weight, Tangents)] as one."""
         return cls(
             np.concatenate([weight * part.weights for weight, part in parts]),

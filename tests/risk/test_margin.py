@@ -45,12 +45,12 @@ def test_slope_supports_the_risk_from_below(kind, seed):
     other = S + rng.standard_normal(S.size)
     assert risk.value(other) >= cut.slope @ other + cut.constant - 1e-9
     np.testing.assert_allclose(risk.unpack(cut.code), cut.slope)
-    mixed = risk.merge(cut.code, 0.25, risk.cut(other).code, 0.75)
+    merged = risk.merge(cut.code, 0.25, risk.cut(other).code, 0.75)
     np.testing.assert_allclose(
-        risk.unpack(mixed), 0.25 * cut.slope + 0.75 * risk.cut(other).slope, atol=1e-12
+        risk.unpack(merged), 0.25 * cut.slope + 0.75 * risk.cut(other).slope, atol=1e-12
     )
-    A = risk.mixed([(0.5, cut.code), (0.25, mixed)])
-    np.testing.assert_allclose(A, -0.5 * cut.slope - 0.25 * risk.unpack(mixed), atol=1e-12)
+    A = risk.weighted_sum([(0.5, cut.code), (0.25, merged)])
+    np.testing.assert_allclose(A, -0.5 * cut.slope - 0.25 * risk.unpack(merged), atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", RISKS)

@@ -153,7 +153,7 @@ class TouchingPoints:
         return Tangents(np.ones(1), np.concatenate([place.vector, place.free])[None])
 
     def merge(self, code, weight, other, other_weight):
-        return Tangents.mixed([(weight, code), (other_weight, other)])
+        return Tangents.weighted_sum([(weight, code), (other_weight, other)])
 
     def dual(self, slopes):
-        return Tangents.mixed(slopes)
+        return Tangents.weighted_sum(slopes)

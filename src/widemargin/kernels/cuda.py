@@ -155,7 +155,7 @@ def sums(name: str, n: int, count: int, arguments: tuple):
     return letter.sent()().sum(axis=0)
 
 
-def mixture(weights, vectors):
+def weighted_sum(weights, vectors):
     """Return the sum of the first of `vectors` times weights, (n,).
 
     Weights are on the host, (m,), or what `ascend` has returned.
@@ -169,7 +169,7 @@ def mixture(weights, vectors):
         weights = cupy.asarray(chosen)
     n, m = vectors.shape[1], np.int32(weights.size // 2)
     out = cupy.empty(n)
-    launch("mixture", n, (vectors, weights, m, n, out))
+    launch("weighted_sum", n, (vectors, weights, m, n, out))
     return out
 
 
@@ -206,9 +206,9 @@ def most_planes() -> int:
 def ascend(H, c, z, height: float, tolerance: float, value: float, last: Products):
     """Begin to solve a reduced dual without a free intercept; see the kernel.
 
-    `last` are the products of the last plane, which H (m, m) lacks. Returns weights, as `mixture`
-    takes them, and a function that waits for numbers: whether `value` is reached, the new value,
-    the height of the planes there, and z (m,).
+    `last` are the products of the last plane, which H (m, m) lacks. Returns weights, as
+    `weighted_sum` takes them, and a function that waits for numbers: whether `value` is reached,
+    the new value, the height of the planes there, and z (m,).
     """
     m = c.size
     given, found, chosen = Letter(3 + 2 * m + m * m), Letter(3 + m), cupy.empty(1 + 2 * m)

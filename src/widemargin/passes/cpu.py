@@ -19,7 +19,6 @@ __all__ = [
     "margin_rates",
     "margin_sums",
     "mean_curvature",
-    "mixture",
     "most_planes",
     "multiclass_cut",
     "multiclass_mix",
@@ -30,6 +29,7 @@ __all__ = [
     "rates",
     "solve_definite",
     "way",
+    "weighted_sum",
 ]
 
 #: rows times steps that a round of a line search may evaluate, as a share of all rows
@@ -150,7 +150,7 @@ def way(start, end):
     return ahead, np.array([[ahead @ ahead, start @ ahead, start @ start]])
 
 
-def mixture(weights, vectors):
+def weighted_sum(weights, vectors):
     """Return the sum of the first m of `vectors` times weights (m,), on the host: (d,)."""
     return weights @ vectors[: weights.size]
 

@@ -25,7 +25,6 @@ __all__ = [
     "margin_sums",
     "margin_walk",
     "mean_curvature",
-    "mixture",
     "most_planes",
     "multiclass_cut",
     "multiclass_mix",
@@ -36,6 +35,7 @@ __all__ = [
     "rates",
     "solve_definite",
     "way",
+    "weighted_sum",
 ]
 
 #: rows times steps that a round of a line search may evaluate, as a share of all rows: what takes
@@ -113,8 +113,8 @@ def way(start, end):
     return ahead, _cuda().partial_sums("way", start.size, 3, (start, end, ahead))
 
 
-def mixture(weights, vectors):
-    return _cuda().mixture(weights, vectors)
+def weighted_sum(weights, vectors):
+    return _cuda().weighted_sum(weights, vectors)
 
 
 def products(vectors, v):
@@ -131,8 +131,8 @@ def ascend(H, c, z, height, tolerance, value, last):
 
     `last` are what `products` has returned for the last plane: H (m, m) need not have its row and
     column. `height` and z (m,) are of the last solution, and `value` is what its value was.
-    Returns weights -z, as `mixture` takes them, and a function that waits for numbers: whether
-    that value is reached, the new one, the planes' height, and the new z. Where it is not
+    Returns weights -z, as `weighted_sum` takes them, and a function that waits for numbers:
+    whether that value is reached, the new value, the planes' height and the new z. If it is not
     reached, the weights are those of the last solution.
     """
     return _cuda().ascend(H, c, z, height, tolerance, value, last)

@@ -159,7 +159,7 @@ class RowRisk(Risk):
     def unpack(self, code):
         """Return the slope that was packed into `code`."""
 
-    def mixed(self, slopes):
+    def weighted_sum(self, slopes):
         """Return the dual variables A of a convex combination [(weight, code)] of slopes."""
         return -sum(weight * self.unpack(code) for weight, code in slopes)
 

@@ -158,7 +158,7 @@ class CrammerSinger(RowRisk):
         slope[lossy, self.y[lossy]] = -self.cost[lossy]
         return slope
 
-    def mixed(self, slopes):
+    def weighted_sum(self, slopes):
         A = np.zeros_like(self.cost, shape=(self.y.size, *self.outputs), order="F")
         for weight, code in slopes:
             if code.ndim == 2:

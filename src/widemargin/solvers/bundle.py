@@ -122,7 +122,7 @@ class Bundle:
             weights, self.solving = there.ascend(
                 gram, self.c[:m], z, float(self.nu[0]), tolerance, self._value, self.coming
             )
-            return there.mixture(weights, self.a), -self.nu[1:]
+            return there.weighted_sum(weights, self.a), -self.nu[1:]
         self._complete()
         trial, nu = z.copy(), self.nu.copy()
         ascend(gram, self.c[:m], self.e[:m], trial, nu, tolerance)
@@ -137,7 +137,7 @@ class Bundle:
             imbalance, terms = np.abs(trial @ self.e[:m]), trial @ np.abs(self.e[:m])
             if np.all(imbalance <= UNBALANCED * terms):
                 self._value = max(value, self._value)
-        return there.mixture(-z, self.a), -self.nu[1:]
+        return there.weighted_sum(-z, self.a), -self.nu[1:]
 
     def _settle(self):
         """Take over a solution that a GPU has begun to find."""

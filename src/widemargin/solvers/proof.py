@@ -41,7 +41,7 @@ class DualVariables:
 
     def dual(self, slopes):
         """Return the dual variables of a State for a combination [(weight, code)]."""
-        return self.risk.unsigned(self.risk.mixed(slopes))
+        return self.risk.unsigned(self.risk.weighted_sum(slopes))
 
 
 class Points:
@@ -59,7 +59,7 @@ class Points:
         return Tangents(np.ones(1), coef[None])
 
     def merge(self, code, weight, other, other_weight):
-        return Tangents.mixed([(weight, code), (other_weight, other)])
+        return Tangents.weighted_sum([(weight, code), (other_weight, other)])
 
     def dual(self, slopes):
-        return Tangents.mixed(slopes)
+        return Tangents.weighted_sum(slopes)

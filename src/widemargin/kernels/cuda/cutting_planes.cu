@@ -22,7 +22,7 @@ extern "C" __global__ void way(const double* __restrict__ start, const double* _
 
 // out (n,) = a sum of rows of `vectors`. chosen is how many; their weights, from place 1 on; which
 // they are, from place 1 + m on.
-extern "C" __global__ void mixture(const double* __restrict__ vectors,
+extern "C" __global__ void weighted_sum(const double* __restrict__ vectors,
                                    const double* __restrict__ chosen, int m, integer n,
                                    double* __restrict__ out) {
     const int count = (int)chosen[0];
