@@ -124,8 +124,8 @@ def _rounded(values, towards):
 def upper_bound(problem: Problem, coef, offset, scores=None, tol=FINE_TOL) -> Bound:
     """Return a bound above P(coef, offset), which is off by rounding alone.
 
-    `scores` = X coef saves a pass where it is known. Where rounding may be more than a small share
-    of `tol`, it is bounded more closely.
+    `scores` = X coef saves a pass where it is known. If rounding may be more than a small
+    fraction of `tol`, it is bounded more closely.
     """
     if scores is None:
         scores = problem.rows.plain.scores(coef)
@@ -209,9 +209,9 @@ def score_errors(rows, coef, offset) -> ScoreErrors:
         return ScoreErrors(rows.lengths, 0.0, 0.0)
     longest = math.sqrt(float(np.square(coef).sum(axis=0).max()))
     farthest = abs(offset) if isinstance(offset, float) else float(np.abs(offset).max())
-    share = (1.0 + SUM) * gamma(rows.longest_row + _MORE)
-    fixed = share * (longest + farthest) * _TINY + share * farthest
-    return ScoreErrors(rows.lengths, share * (longest + _TINY), fixed)
+    relative = (1.0 + SUM) * gamma(rows.longest_row + _MORE)
+    fixed = relative * (longest + farthest) * _TINY + relative * farthest
+    return ScoreErrors(rows.lengths, relative * (longest + _TINY), fixed)
 
 
 def lower_bound(problem: Problem, dual, tol=FINE_TOL) -> tuple[Bound, np.ndarray]:

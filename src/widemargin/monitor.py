@@ -19,7 +19,7 @@ from widemargin.kernels.jit import clock
 
 # A killed run loses this much time at most, and what its last save took.
 _SECONDS_BETWEEN_SAVES = 20.0
-# A gap is as small as rounding lets it be, once what else there is of it is this share of that.
+# A gap is as small as rounding lets it be, once what else there is of it is this fraction of that.
 _OF_ROUNDING = 0.1
 
 

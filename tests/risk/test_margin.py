@@ -92,12 +92,12 @@ def test_best_offset_takes_the_middle_of_a_flat_minimum():
 
 @pytest.mark.parametrize("kind", RISKS)
 @given(seed=st.integers(0, 10**6))
-def test_gap_shares_are_the_gap_row_by_row(kind, seed):
+def test_row_gaps_sum_up_to_the_gap(kind, seed):
     risk, _, rng = random_risk(kind, seed)
     X = rng.standard_normal((12, 3))
     A = risk.feasible(rng.standard_normal(12) * risk.cost)
     w = X.T @ A
-    shares = risk.gap_shares(X @ w, A * risk.y)
+    shares = risk.row_gaps(X @ w, A * risk.y)
     assert np.all(shares >= -1e-12)
     assert shares.sum() == pytest.approx(risk.value(X @ w) + w @ w - risk.dual(A))
 

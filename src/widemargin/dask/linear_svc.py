@@ -156,5 +156,5 @@ def _certified(model, problems, training, index):
         model.intercept_ if together else model.intercept_[index],
     )
     tangents = Tangents(model.dual_weights_[index], model.dual_points_[index])
-    (share,) = training.rounds.answers([oracle.question(best, tangents)])
-    return oracle.certificate(best, share)
+    (answer,) = training.rounds.answers([oracle.question(best, tangents)])
+    return oracle.certificate(best, answer)

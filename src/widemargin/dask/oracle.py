@@ -19,7 +19,7 @@ import numpy as np
 from widemargin.certificate import Certificate, certificate_of, convex_weights
 from widemargin.dask.questions import Line, Point, Proof, RankingRecipe, Recipe, Spot
 from widemargin.dask.rounds import Rounds
-from widemargin.dask.tasks import ProofShare
+from widemargin.dask.tasks import ProofSums
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Tangents
 from widemargin.risk import Bound
@@ -70,9 +70,9 @@ class ClusterOracle(Oracle):
     def _stay(self, target):
         """Answer to no step at all, from there."""
         spot = self.spot(target)
-        share = self._ask(spot)
+        answer = self._ask(spot)
         self.center = spot.point.name
-        return self.answer_of(1.0, target, share, target)
+        return self.answer_of(1.0, target, answer, target)
 
     def step(self, center, target, search, instead_of_zero):
         target = self._rounded(target)
@@ -83,8 +83,8 @@ class ClusterOracle(Oracle):
         )
         point, named = self._point(target), next(self.names)
         start = self._point(center)._replace(name=self.center)
-        share = self._ask(Line(self.recipe, start, point, steps, penalty, instead_of_zero, named))
-        step = share.step
+        answer = self._ask(Line(self.recipe, start, point, steps, penalty, instead_of_zero, named))
+        step = answer.step
         if step > 0.0:
             self.guess = step
         self.center = named
@@ -94,7 +94,7 @@ class ClusterOracle(Oracle):
             return self._stay(center)._replace(step=step)
         beyond = PLANE_AT * (1.0 - step)
         at = Place(center.vector + beyond * ahead, center.free + beyond * moved)
-        return self.answer_of(step, center, share, at)
+        return self.answer_of(step, center, answer, at)
 
     def certify(self, best, slopes, dual):
         dual = self.proof.dual(slopes) if slopes else dual
@@ -107,32 +107,32 @@ class ClusterOracle(Oracle):
         touching = [self._point(place) for place in places]
         return Proof(self.recipe, self._point(best), touching, convex_weights(tangents))
 
-    def certificate(self, best: Place, share: ProofShare) -> Certificate:
+    def certificate(self, best: Place, answer: ProofSums) -> Certificate:
         """Return what the answer to that question proves."""
-        losses, total = share.losses, 0.5 * squares(best.vector) + share.losses.value
+        losses, total = answer.losses, 0.5 * squares(best.vector) + answer.losses.value
         primal = Bound((1.0 + 2.0 * SUM) * total, losses.rounding + 2.0 * SUM * total)
-        return certificate_of(primal, share.sums.bound(self.intercept))
+        return certificate_of(primal, answer.sums.bound(self.intercept))
 
     def spot(self, place) -> Spot:
         """Return the question for the plane at a place, as it is."""
         return Spot(self.recipe, self._point(place))
 
-    def answer_of(self, step, center, share, at) -> Answer:
-        """Return what a share of all parts says, of a plane at the place `at`."""
+    def answer_of(self, step, center, answer, at) -> Answer:
+        """Return what all parts together answer: a plane at the place `at`."""
         code = self.proof.code(at)
-        e = share.e if self.intercept is not Intercept.NONE else np.empty(0)
-        plane = self.with_intercept(share.a, e, share.size[: e.size], share.constant, code)
-        return Answer(step, center, center.penalty + share.loss, plane, share.active)
+        e = answer.e if self.intercept is not Intercept.NONE else np.empty(0)
+        plane = self.with_intercept(answer.a, e, answer.size[: e.size], answer.constant, code)
+        return Answer(step, center, center.penalty + answer.loss, plane, answer.active)
 
     def _ask(self, question):
         """Return the answer; count what goes to each worker, and comes from each."""
         with self.monitor.phase("round"):
-            share = self.rounds.ask(question)
-        numbers = sum(point.coef.nbytes for point in question.points) + share.a.nbytes
+            answer = self.rounds.ask(question)
+        numbers = sum(point.coef.nbytes for point in question.points) + answer.a.nbytes
         if isinstance(question, Line):
             numbers += 24 * question.steps.size
         self.monitor.network_bytes += self.rounds.parts.n_workers * numbers
-        return share
+        return answer
 
     def _point(self, place):
         coef, offset = self.split(place)

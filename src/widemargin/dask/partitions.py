@@ -14,7 +14,7 @@ from sklearn.utils import _safe_indexing
 
 from widemargin.kernels.jit import clock
 
-# Shares that one task of a tree adds up.
+# How many parts one task of a tree adds up.
 _FAN = 8
 # How long to wait between looks at whether the scheduler is still there, in seconds.
 _LOOK = 0.5
@@ -140,9 +140,9 @@ class Partitions:
             for worker, group in self.groups
         ]
 
-    def total(self, add: Callable, shares: Sequence):
-        """Return a future of the sum of one share per worker, up a tree."""
-        level = list(shares)
+    def total(self, add: Callable, parts: Sequence):
+        """Return a future of the sum of one part per worker, up a tree."""
+        level = list(parts)
         while len(level) > 1:
             level = [self.do(add, level[j : j + _FAN]) for j in range(0, len(level), _FAN)]
         return level[0]

@@ -2,7 +2,7 @@
 
 A round answers the questions of all problems by one graph of tasks,
 
-    line_sums, worker by worker -> choose -> shares, worker by worker -> their sum, up a tree
+    line_sums, worker by worker -> choose -> answers, worker by worker -> their sum, up a tree
 
 so that the driver waits once, and what goes from worker to worker in between is small. Each
 problem is solved in a thread of its own, by a solver that knows nothing of the others; a round
@@ -84,10 +84,10 @@ class Rounds:
     def _answer_all(self, asked):
         asked.sort(key=lambda pair: pair[0].recipe.slot)
         asked.sort(key=lambda pair: (Line, Spot, Proof).index(type(pair[0])))
-        for share, (_, future) in zip(
+        for answer, (_, future) in zip(
             self.answers([question for question, _ in asked]), asked, strict=True
         ):
-            future.set_result(share)
+            future.set_result(answer)
 
     def answers(self, asked: Sequence[Line | Spot | Proof]) -> list:
         """Return the answers to questions of different slots, in one round.
@@ -106,7 +106,7 @@ class Rounds:
                 steps = self.parts.do(
                     tasks.choose, self.parts.each(tasks.line_sums, sum, sent), sent
                 )
-            return self.parts.sum(tasks.shares, tasks.add_shares, sent, steps)
+            return self.parts.sum(tasks.answers, tasks.add_answers, sent, steps)
 
         return self.result(graph)
 

@@ -29,8 +29,8 @@ from widemargin.solvers.line_search import best_of
 from widemargin.solvers.oracle import PLANE_AT
 
 
-class Share(NamedTuple):
-    """A part's share of a plane, and of the objective's losses at the point before it."""
+class PlaneSums(NamedTuple):
+    """A part's sums for a plane, and for the objective's losses at the point before it."""
 
     step: float  # that led there: the same for all parts
     a: np.ndarray
@@ -40,9 +40,9 @@ class Share(NamedTuple):
     loss: float
     active: int
 
-    def plus(self, other: "Share") -> "Share":
-        """Return the sum of two parts' shares."""
-        return Share(
+    def plus(self, other: "PlaneSums") -> "PlaneSums":
+        """Return the sum over two parts."""
+        return PlaneSums(
             self.step,
             self.a + other.a,
             self.e + other.e,
@@ -53,8 +53,8 @@ class Share(NamedTuple):
         )
 
 
-class ProofShare(NamedTuple):
-    """A part's share of a certificate: of the losses at a point, and of a lower bound."""
+class ProofSums(NamedTuple):
+    """A part's sums for a certificate: the losses at a point, and a lower bound."""
 
     losses: Bound
     sums: Sums
@@ -63,10 +63,10 @@ class ProofShare(NamedTuple):
     def a(self):
         return self.sums.combined
 
-    def plus(self, other: "ProofShare") -> "ProofShare":
-        """Return the sum of two parts' shares."""
+    def plus(self, other: "ProofSums") -> "ProofSums":
+        """Return the sum over two parts."""
         losses = Bound(*(one + two for one, two in zip(self.losses, other.losses)))
-        return ProofShare(losses, self.sums.plus(other.sums))
+        return ProofSums(losses, self.sums.plus(other.sums))
 
 
 # --- products with the rows, for several at once ------------------------------------------------
@@ -221,7 +221,7 @@ def choose(sums, questions: Questions) -> list[float]:
 
 
 @threads.one_for_blas()
-def shares(part: Part, questions: Questions, steps) -> list[Share]:
+def answers(part: Part, questions: Questions, steps) -> list[PlaneSums]:
     """Return what the part answers to each question, lines first and proofs last.
 
     A line's plane is taken a little way beyond where its step leads to, and the losses there.
@@ -241,14 +241,14 @@ def shares(part: Part, questions: Questions, steps) -> list[Share]:
         losses.append(cuts[-1].value)
     planes = combinations(part.rows, [cut.slope for cut in cuts]) if cuts else []
     steps = [*steps, *(1.0 for _ in questions.spots)]
-    answers = [
-        _share(step, plane, cut, loss)
+    of_planes = [
+        _plane_sums(step, plane, cut, loss)
         for step, plane, cut, loss in zip(steps, planes, cuts, losses, strict=True)
     ]
-    return answers + [_proof_share(part, proof) for proof in questions.proofs]
+    return of_planes + [_proof_sums(part, proof) for proof in questions.proofs]
 
 
-def _proof_share(part, proof):
+def _proof_sums(part, proof):
     """Return what a part's rows prove, from nothing but the points: no score is remembered."""
     rows, risk = part.rows, proof.recipe.risk(part)
     coef = np.asarray(proof.best.coef, dtype=np.float64)
@@ -256,44 +256,46 @@ def _proof_share(part, proof):
     losses = risk.bound(S, score_errors(rows, coef, proof.best.offset)[:])
     cuts = (risk.cut(T) for point in proof.touching for T in scores_at(rows, [point]))
     if not isinstance(risk, RowRisk):
-        return ProofShare(losses, tangent_sums(rows, proof.weights, cuts))
+        return ProofSums(losses, tangent_sums(rows, proof.weights, cuts))
     A = np.zeros_like(S)
     for weight, cut in zip(proof.weights, cuts, strict=True):
         A -= weight * cut.slope
     A = risk.feasible(A)
-    return ProofShare(losses, dual_sums(rows, risk, A, rows.combine(A)))
+    return ProofSums(losses, dual_sums(rows, risk, A, rows.combine(A)))
 
 
-def _share(step, a, cut, loss):
+def _plane_sums(step, a, cut, loss):
     e, size = cut.slope.sum(axis=0), np.abs(cut.slope).sum(axis=0)
-    return Share(step, a, np.atleast_1d(e), np.atleast_1d(size), cut.constant, loss, cut.active)
+    return PlaneSums(
+        step, a, np.atleast_1d(e), np.atleast_1d(size), cut.constant, loss, cut.active
+    )
 
 
-def add_shares(shares: list[list[Share]]) -> list[Share]:
+def add_answers(parts: list[list[PlaneSums]]) -> list[PlaneSums]:
     """Return the sums of answers to each question, taken in their order."""
-    total = shares[0]
-    for some in shares[1:]:
+    total = parts[0]
+    for some in parts[1:]:
         total = [one.plus(other) for one, other in zip(total, some, strict=True)]
     return total
 
 
 @threads.one_for_blas()
 def solve_alone(part: Part, recipe: Recipe, intercept: Intercept, n_rows: int, sweeps: int):
-    """Return coef and offset that are good for this part, times its share of all rows."""
+    """Return coef and offset that are good for this part, times its fraction of all rows."""
     from widemargin.monitor import Monitor
     from widemargin.solvers import auto
     from widemargin.solvers.base import place_of
     from widemargin.solvers.registry import Place
 
-    share = part.rows.n_rows / n_rows
+    fraction = part.rows.n_rows / n_rows
     risk = recipe.risk(part)
     if not risk.cost.any():
         return np.zeros(part.rows.n_features), 0.0
-    risk.cost = risk.cost / share
+    risk.cost = risk.cost / fraction
     problem = Problem(part.rows, risk, intercept)
     descent = auto.make("stream" if place_of(part.rows) is Place.DISK else "acf", risk, seed=0)
     state = descent.solve(problem, State.zero(problem), Monitor(1e-3, sweeps))
-    return share * state.coef, share * state.offset
+    return fraction * state.coef, fraction * state.offset
 
 
 def add_solutions(solutions):

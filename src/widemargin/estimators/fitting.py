@@ -159,7 +159,7 @@ class Fit:
 
     def _solve(self, index):
         problem = self.problems[index]
-        monitor, levels = self._begin(index, self._share_of_time())
+        monitor, levels = self._begin(index, self._time_limit())
         start = self._start(index)
         checkpoint = self._checkpoint(index, problem)
         if checkpoint is not None:
@@ -239,7 +239,7 @@ class Fit:
             path = f"{os.fspath(path)}.{index}"
         return Checkpoint(path, problem)
 
-    def _share_of_time(self):
+    def _time_limit(self):
         """Return the seconds one problem may take, so that each gets its share."""
         if self.estimator.max_time is None:
             return None

@@ -105,11 +105,11 @@ class OrderingProblem:
         pairs = risk.weigh_pairs()
         if model.normalization == "queries":
             by_group = np.bincount(risk.member, risk.weight) / np.diff(risk.starts)
-            share = by_group / by_group.sum() / pairs
+            fraction = by_group / by_group.sum() / pairs
         else:
-            share = np.full(pairs.size, 1.0 / pairs.sum())
+            fraction = np.full(pairs.size, 1.0 / pairs.sum())
         self.n_pairs = int(risk.count_pairs().sum())
-        risk = risk.scaled(model.C * risk.weight.sum() * share)
+        risk = risk.scaled(model.C * risk.weight.sum() * fraction)
         self.risk = risk.move_to(rows.like) if rows.device == "cuda" else risk
 
     def __len__(self):

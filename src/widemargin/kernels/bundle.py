@@ -8,17 +8,17 @@ import numpy as np
 
 from widemargin.kernels.jit import kernel
 
-# Pivots smaller than this share of the diagonal are taken to be it: a plane that depends on
+# Pivots smaller than this fraction of the diagonal are taken to be it: a plane that depends on
 # the others then asks for a very long step, which ends at the first bound, as it should.
 _SMALLEST_PIVOT = 1e-13
 # The share of a constraint that is left once it is taken to depend on others.
 _DEPENDENT = 1e-12
-# A change of weight is zero if it is this small a share of the terms it is the difference of.
+# A change of weight is zero if it is this small a fraction of the terms it is the difference of.
 _ROUNDING = 1e-12
 # Pivots in a row without gain, after which rounding is all that moves.
 _IDLE_PIVOTS = 5
-# Constraints are met if no more than this share of their terms is left over. So many more pivots
-# may see to that: each of them leaves the rounding of what the last one left.
+# Constraints are met if no more than this fraction of their terms is left over. At most so many
+# more pivots refine a solution: each of them leaves the rounding of what the last one left.
 UNBALANCED = 1e-10
 _REFINEMENTS = 5
 

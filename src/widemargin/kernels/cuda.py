@@ -34,7 +34,7 @@ TILE = 64
 # Threads of a block of the product with tiles.
 _TILE_THREADS = 1024
 # Numbers of vectors that are worth a block, at least.
-_SHARE = 2048
+_NUMBERS_PER_PART = 2048
 
 
 @cache
@@ -190,7 +190,7 @@ def products(vectors, v):
     """
     m, n = vectors.shape
     device = cupy.cuda.Device().id
-    parts = max(1, min(-(-n // _SHARE), _processors(device) // 2))
+    parts = max(1, min(-(-n // _NUMBERS_PER_PART), _processors(device) // 2))
     letter = Letter(parts, m + 1)
     arguments = (vectors, v, np.int32(m), n, letter.address)
     _function(device, "products")((parts, -(-(m + 1) // 8)), (2 * THREADS,), arguments)

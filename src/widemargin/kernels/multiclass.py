@@ -327,7 +327,7 @@ def prefer(order, gains, preference, lowest, highest, rate, fading, mean):
 
 
 @kernel(fastmath=REORDERING_MATH | {"nnan"})
-def gap_shares(y, shares, scores, offset, out):
+def row_gaps(y, shares, scores, offset, out):
     """out[i] = row i's share of the duality gap, at scores + offset; zero where it is zero."""
     slope = np.empty(offset.shape[0])
     for i in range(shares.shape[0]):

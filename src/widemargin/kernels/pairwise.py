@@ -21,7 +21,7 @@ from widemargin.kernels.jit import IN_ORDER, kernel
 # which pairs are in it, who makes the scores anew would find another plane, and a worse bound.
 # Pairs this near have next to no loss: with or without them a plane is about as high at its point.
 MARGIN = 1.0 - 1e-11
-# By how much, as a share of a score, that difference may be rounded.
+# By how much, as a fraction of a score, that difference may be rounded.
 BLUR = 2.0**-51
 # Rows below one that are looked at for such losses; if there are more, rows of equal scores,
 # then all rows of the group are taken to have as much loss as there can be.

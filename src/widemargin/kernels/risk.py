@@ -41,7 +41,7 @@ def margin_rates(y, S, D, residual, rate):
 
 @kernel
 def advance(S, D, step, beyond):
-    """S receives S + step D, and D the point a share `beyond` of D farther on; all are (n,)."""
+    """S receives S + step D, and D the point a fraction `beyond` of D farther on; all are (n,)."""
     for i in range(S.shape[0]):
         here = S[i] + step * D[i]
         D[i] = here + beyond * D[i]

@@ -1,4 +1,4 @@
-"""Passes by compiled kernels, over shares of the rows where threads were lent."""
+"""Passes by compiled kernels, over chunks of the rows where threads were lent."""
 
 import numpy as np
 import scipy.linalg
@@ -32,7 +32,7 @@ __all__ = [
     "weighted_sum",
 ]
 
-#: rows times steps that a round of a line search may evaluate, as a share of all rows
+#: rows times steps that a round of a line search may evaluate, as a fraction of all rows
 ROWS_PER_ROUND = 0.25
 
 
@@ -43,22 +43,22 @@ def margin_cut(y, cost, loss, S):
     """
     slope = np.empty(S.shape)
 
-    def share(begin, end):
+    def chunk(begin, end):
         part = slice(begin, end)
         return kernels.margin_cut(y[part], cost[part], loss, S[part], slope[part])
 
-    return slope, *threads.sums(share, threads.shares(S.size, 4 * S.size))
+    return slope, *threads.sums(chunk, threads.chunks(S.size, 4 * S.size))
 
 
 def margin_rates(y, S, D):
     """Return residual and rate, (n,): 1 - y s is residual + step rate along S + step D."""
     residual, rate = np.empty(S.shape), np.empty(S.shape)
 
-    def share(begin, end):
+    def chunk(begin, end):
         part = slice(begin, end)
         kernels.margin_rates(y[part], S[part], D[part], residual[part], rate[part])
 
-    threads.run(share, threads.shares(S.size, 4 * S.size))
+    threads.run(chunk, threads.chunks(S.size, 4 * S.size))
     return residual, rate
 
 
@@ -70,15 +70,15 @@ def margin_sums(residual, rate, cost, loss, steps):
     """
     pieces = np.empty((steps.size, residual.size), dtype=np.uint8)
 
-    def share(begin, end):
+    def chunk(begin, end):
         sums = np.zeros((steps.size, 3))
         part = slice(begin, end)
         rows = residual[part], rate[part], cost[part]
         kernels.margin_line(*rows, loss, steps, sums, pieces[:, part])
         return sums
 
-    shares = threads.shares(residual.size, 2 * residual.size * steps.size)
-    first, *others = threads.run(share, shares)
+    chunks = threads.chunks(residual.size, 2 * residual.size * steps.size)
+    first, *others = threads.run(chunk, chunks)
     return sum(others, start=first), pieces
 
 
@@ -99,11 +99,11 @@ def multiclass_cut(y, cost, S):
     S = np.asfortranarray(S)
     slope = np.empty(S.shape, order="F")
     worst = np.empty(y.size, dtype=y.dtype)
-    shares = [
+    chunks = [
         (y, cost, S.T, begin, end, slope.T, worst)
-        for begin, end in threads.shares(y.size, 2 * S.size)
+        for begin, end in threads.chunks(y.size, 2 * S.size)
     ]
-    return slope, worst, *threads.sums(kernels.multiclass_cut, shares)
+    return slope, worst, *threads.sums(kernels.multiclass_cut, chunks)
 
 
 def multiclass_sums(y, cost, S, D, steps):
@@ -114,13 +114,13 @@ def multiclass_sums(y, cost, S, D, steps):
     S, D = np.asfortranarray(S), np.asfortranarray(D)
     pieces = np.empty((steps.size, y.size), dtype=y.dtype)
 
-    def share(begin, end):
+    def chunk(begin, end):
         sums = np.zeros((steps.size, 3))
         kernels.multiclass_line(y, cost, S.T, D.T, steps, begin, end, sums, pieces)
         return sums
 
-    shares = threads.shares(y.size, 2 * S.size * steps.size)
-    first, *others = threads.run(share, shares)
+    chunks = threads.chunks(y.size, 2 * S.size * steps.size)
+    first, *others = threads.run(chunk, chunks)
     return sum(others, start=first), pieces
 
 
@@ -130,13 +130,13 @@ def multiclass_mix(y, cost, weight, worst, A):
 
 
 def advance(S, D, step, beyond):
-    """S receives S + step D, and D the point a share `beyond` of D farther on."""
+    """S receives S + step D, and D the point a fraction `beyond` of D farther on."""
     S, D = S.ravel(order="K"), D.ravel(order="K")  # views
     threads.run(
         kernels.advance,
         [
             (S[begin:end], D[begin:end], step, beyond)
-            for begin, end in threads.shares(S.size, 2 * S.size)
+            for begin, end in threads.chunks(S.size, 2 * S.size)
         ],
     )
 
@@ -175,7 +175,7 @@ def rates(y, change, shift):
     return -y * (change + shift)
 
 
-#: where rounding begins, as a share of the terms of a slope
+#: where rounding begins, as a fraction of the terms of a slope
 ROUNDING = 1e-15
 #: steps that `lowest` tries at most
 TRIALS = 100
@@ -184,15 +184,16 @@ TRIALS = 100
 def lowest(z, rate, cost, smooth, slope, curvature, guess, slope_left):
     """Return t where  slope t + 1/2 curvature t^2 + smooth losses(z + t rate)  is lowest.
 
-    And the curvature there. With `slope_left`, the share of the slope at its beginning that may be
-    left, it begins downhill, but for rounding; else t may have either sign. Newton's method on the
-    slope, a rising function made of straight pieces, with a bracket around its root.
+    And the curvature there. `slope_left` is the fraction of the first slope that may be left. If
+    it is positive, the line goes downhill at t = 0, but for rounding; else t may have either sign.
+    The method is Newton's, on the slope, which is a rising piecewise linear function of t, with
+    a bracket around its root.
     """
 
-    shares = threads.shares(z.size, 3 * z.size)
+    chunks = threads.chunks(z.size, 3 * z.size)
 
     def evaluate(step):
-        of_losses, curved, size = _smooth_slope(z, rate, cost, smooth, step, shares)
+        of_losses, curved, size = _smooth_slope(z, rate, cost, smooth, step, chunks)
         terms = size + abs(slope) + abs(curvature * step)
         return of_losses + slope + curvature * step, curved + curvature, terms
 
@@ -225,33 +226,33 @@ def lowest(z, rate, cost, smooth, slope, curvature, guess, slope_left):
     return step, curved
 
 
-def _smooth_slope(z, rate, cost, smooth, step, shares):
+def _smooth_slope(z, rate, cost, smooth, step, chunks):
     """Return the smooth losses' slope along z + step rate, its curvature, and sum of |terms|.
 
     `smooth` are the numbers of the loss with a larger bend, see kernels/newton.py.
     """
-    if len(shares) == 1:  # what follows would take longer than the sums over few rows
+    if len(chunks) == 1:  # what follows would take longer than the sums over few rows
         return newton_kernels.smooth_slope(z, rate, cost, smooth, step)
 
-    def share(begin, end):
+    def chunk(begin, end):
         part = slice(begin, end)
         return newton_kernels.smooth_slope(z[part], rate[part], cost[part], smooth, step)
 
-    return threads.sums(share, shares)
+    return threads.sums(chunk, chunks)
 
 
 def curvature(z, cost, smooth):
     """Return the smooth losses' curvatures, (n,), how many are not zero, and their sum."""
     weight = np.empty(z.size)
 
-    def share(begin, end):
+    def chunk(begin, end):
         part = slice(begin, end)
         return newton_kernels.curvature(z[part], cost[part], smooth, weight[part])
 
-    return weight, *threads.sums(share, threads.shares(z.size, 3 * z.size))
+    return weight, *threads.sums(chunk, threads.chunks(z.size, 3 * z.size))
 
 
-#: widths are at least this share of the bend
+#: widths are at least this fraction of the bend
 LEAST_WIDTH = 1e-3
 
 
@@ -271,11 +272,11 @@ def dual_point(z, y, cost, smooth, bend):
     """Return A (n,), the smooth losses' dual variables, and sums: see kernels/newton.py."""
     A = np.empty(z.size)
 
-    def share(begin, end):
+    def chunk(begin, end):
         part = slice(begin, end)
         return newton_kernels.dual_point(z[part], y[part], cost[part], smooth, bend, A[part])
 
-    return A, *threads.sums(share, threads.shares(z.size, 4 * z.size))
+    return A, *threads.sums(chunk, threads.chunks(z.size, 4 * z.size))
 
 
 def places(weight, count):

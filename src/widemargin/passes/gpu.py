@@ -38,12 +38,12 @@ __all__ = [
     "weighted_sum",
 ]
 
-#: rows times steps that a round of a line search may evaluate, as a share of all rows: what takes
-#: time is to wait for its end
+#: rows times steps that a round of a line search may evaluate, as a fraction of all rows: a round
+#: takes its time to wait for its end
 ROWS_PER_ROUND = 32.0
 
-# Passes over the rows by which a search narrows its bracket, at most, and the share of the losses
-# that may be left to gain.
+# At most how many passes narrow the bracket of a line search, and the fraction of the losses that
+# may be left to gain.
 _ROUNDS, _ENOUGH = 16, 1e-12
 
 
@@ -71,11 +71,11 @@ def margin_walk(y, cost, loss, S, T, penalty, rounding, moved, guess, instead_of
 
     `penalty` are sums of a, b and c, as `way` returns them; where a is less than `rounding` c,
     there is no way but `moved`, the same for all rows. If the step is 0, one `instead_of_zero` is
-    taken. S becomes the scores there. Returns the slope of the losses a share `beyond` of what is
-    left of the way farther on, (n,), and packed bits, whether that is not 0; then a function that
-    waits for numbers: the step, a, b, c, the losses at its end, and loss, -r* of the slope and
-    rows with loss where that was taken. On the host these are several passes, see `exact` in
-    solvers/line_search.py.
+    taken. S becomes the scores there. Returns the slope of the losses farther on, (n,), by a
+    fraction `beyond` of what is left of the way, and packed bits, whether that is not 0; then a
+    function that waits for numbers: the step, a, b, c, the losses at its end, and loss, -r* of the
+    slope and rows with loss where that was taken. On the host these are several passes, see
+    `exact` in solvers/line_search.py.
     """
     residual, rate, slope = np.empty_like(S), np.empty_like(S), np.empty_like(S)
     lossy = np.empty_like(S, shape=(-(-S.size // 32),), dtype=np.uint32)

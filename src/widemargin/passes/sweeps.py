@@ -8,7 +8,7 @@ from widemargin import threads
 from widemargin.kernels import pairwise as kernels
 from widemargin.rounding import gamma
 
-#: by how much, as a share of itself, a score may be rounded where it is scaled and compared
+#: by how much, as a fraction of itself, a score may be rounded where it is scaled and compared
 BLUR = kernels.BLUR
 
 # Moves per row that the last step of the sort may take; more is left to another sort.
@@ -29,12 +29,12 @@ def pair_sums(S, starts, n_levels, member, level, weight):
     """Return value, -r* of the slope, slope, and blur; see passes/pairs.py for what is what."""
     slope = np.empty(S.shape)
 
-    def share(first, last):
+    def chunk(first, last):
         return _groups(S, starts, n_levels, member, level, weight, first, last, slope)
 
-    ends = [end for _, end in threads.shares(S.size, 64 * S.size)]
-    ends = np.unique(np.searchsorted(starts, ends))  # shares of whole groups
-    sums = threads.run(share, list(pairwise([0, *ends])))
+    ends = [end for _, end in threads.chunks(S.size, 64 * S.size)]
+    ends = np.unique(np.searchsorted(starts, ends))  # chunks of whole groups
+    sums = threads.run(chunk, list(pairwise([0, *ends])))
     value, constant, terms = np.sum(sums, axis=0)
     # Rows are added up in turn, by their levels and again by their scores.
     return float(value), float(constant), slope, gamma(4 * S.size + 64) * float(terms)

@@ -153,7 +153,7 @@ class MarginRisk(RowRisk):
 
         return slope, found
 
-    def gap_shares(self, S, alpha):
+    def row_gaps(self, S, alpha):
         """Return each row's share of the duality gap, (n,), where w = sum_i alpha_i y_i x_i.
 
         |w|^2 = sum_i alpha_i y_i s_i splits the gap by rows: the loss of row i, less its

@@ -24,7 +24,7 @@ from widemargin.solvers.pieces import Piece
 # Sweeps over each part, as in Yu et al.'s experiments.
 _SWEEPS = 10
 # The share of memory that "sbm" keeps rows near the margin in.
-_KEPT_SHARE = 0.5
+_KEPT_FRACTION = 0.5
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class _Run(OutOfCore):
     def __init__(self, problem, state, monitor, seed, room, selective):
         super().__init__(problem, state, monitor, seed)
         self.kept: Piece | None = None
-        self.kept_room = _KEPT_SHARE * room if selective else 0.0
+        self.kept_room = _KEPT_FRACTION * room if selective else 0.0
         # What is kept is copied when it changes, so that a part may fill the rest once.
         self.part_room = room - self.kept_room
         self.in_memory = np.zeros(problem.rows.n_rows, dtype=bool)

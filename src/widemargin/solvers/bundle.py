@@ -28,9 +28,9 @@ _IDLE_ITERATIONS = 20
 _BYTES = 1 << 30
 _FEWEST = 16
 _MOST = 1000
-# Of the reduced dual's value, as a share of its linear term.
+# Of the reduced dual's value, as a fraction of its linear term.
 _ROUNDING = 1e-12
-# And as a share of the tolerance that it is solved to.
+# And as a fraction of the tolerance that it is solved to.
 _WORSE = 0.01
 
 
@@ -170,10 +170,10 @@ class Bundle:
         self.gram[:m, :m] *= ratio * ratio
         z = self.z[:m]
         height, bend = float(self.c[:m] @ z), float(z @ (self.gram[:m, :m] @ z))
-        share = min(1.0, height / bend) if bend > 0.0 else 1.0
-        z *= share
-        z[0] += 1.0 - share
-        self._value = share * (height - 0.5 * share * bend)
+        fraction = min(1.0, height / bend) if bend > 0.0 else 1.0
+        z *= fraction
+        z[0] += 1.0 - fraction
+        self._value = fraction * (height - 0.5 * fraction * bend)
 
     def _drop_idle(self):
         # When a plane comes, not in `solve`: a GPU is at work then, and here it would wait.

@@ -41,27 +41,27 @@ from widemargin.solvers.schedule import SCHEDULES
 
 # The share of features that rows have, below which they are taken to share few of them.
 _FEW_IN_COMMON = 0.05
-# Rows are taken less their mean if its square is more than this share of their mean square.
+# Rows are taken less their mean if its square is more than this fraction of their mean square.
 _COMMON_PART = 0.1
-# What is left of a difference of large numbers is not known to a smaller share of these.
+# What is left of a difference of large numbers is not known to a smaller fraction of these.
 _DIGITS_LEFT = 1e-14
 
 # Before a look at what was gained, which takes as long, there are so many entries visited; but not
-# so many that passes grow by more than this share.
+# so many that passes grow by more than this fraction.
 _WORTH_A_LOOK, _BETWEEN_LOOKS = 1 << 16, 0.1
 
 # Before a check, dual variables that are free may be solved for together (face.py), where their
-# rows are at most this share of all, and no more than features: few features cannot have many rows
-# on the margin, and most of these would not stay free. Such work is in all no more than this share
-# of that of passes, and enough for a few iterations.
+# rows are at most this fraction of all, and no more than features: few features cannot have many
+# rows on the margin, and most of these would not stay free. Such work is in all no more than this
+# fraction of that of passes, and enough for a few iterations.
 _LARGEST_FACE = 0.2
 _WORK_ON_FACES = 1.0
 _FEWEST_ITERATIONS = 4
-# They are where the check is then likely to succeed: of these rows' hinge losses about this share
-# is left, if there are no more of them than so for each feature, and features are this many.
-# Their share of the gap should be this much of what is allowed; where it falls no faster than so
-# from one look to the next, passes are as fast. And they are where as many passes again as since
-# the last check would not do.
+# They are where the check is then likely to succeed: of these rows' hinge losses about this
+# fraction is left, if there are no more of them than so for each feature, and features are this
+# many. Their share of the gap should be this much of what is allowed; where it falls no faster
+# than so from one look to the next, passes are as fast. And they are where as many passes again
+# as since the last check would not do.
 _LEFT_BY_FACES = 0.1
 _ROWS_PER_FEATURE, _MANY_FEATURES = 0.25, 256
 _WANTED = 0.8
@@ -250,12 +250,12 @@ class _Descent(Descent):
         free = np.flatnonzero(self._is_free())
         if free.size > self.w.size:
             return None
-        share = free.size / max(1, self.problem.rows.n_rows)
+        fraction = free.size / max(1, self.problem.rows.n_rows)
         passes = _WORK_ON_FACES * self.monitor.iteration - self.worked_on_faces
-        if not 0.0 < share <= min(_LARGEST_FACE, passes / _FEWEST_ITERATIONS):
+        if not 0.0 < fraction <= min(_LARGEST_FACE, passes / _FEWEST_ITERATIONS):
             return None
         with self.monitor.phase("faces"):
-            return self._move_together(free, passes / share, _SLOWEST if promising else np.inf)
+            return self._move_together(free, passes / fraction, _SLOWEST if promising else np.inf)
 
     def _move_together(self, free, most, slowest):
         """Move the dual variables `free`; return the primal point ahead of them."""
@@ -296,7 +296,7 @@ class _Descent(Descent):
         risk = self.problem.risk
         self.w[:] = coef
         self.offset[1] = float(self.alpha @ risk.y)
-        self.seen_gap[:] = risk.gap_shares(scores + self._model_offset(), self.alpha)
+        self.seen_gap[:] = risk.row_gaps(scores + self._model_offset(), self.alpha)
         self.schedule.activate(self.seen_gap > 0.0)
 
 

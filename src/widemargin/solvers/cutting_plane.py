@@ -39,7 +39,7 @@ from widemargin.solvers.oracle import Oracle, Place
 
 # Steps of zero in a row, after which a small one is taken.
 _PATIENCE = 10
-# The reduced problem is solved to this share of the gap; so is the search for a step, where it
+# The reduced problem is solved to this fraction of the gap; so is the search for a step, where it
 # cannot end exactly.
 _REDUCED_TOLERANCE = 0.01
 _SEARCH_TOLERANCE = 0.01

@@ -25,13 +25,13 @@ from widemargin.solvers.multiple import improved
 # share since the last check, and are at least this many: fewer where costs are more than so many
 # times the longest step. There a point's best multiple is much better than the point itself,
 # which only a check tells.
-_SHARE_BETWEEN_CHECKS = 0.3
+_FRACTION_BETWEEN_CHECKS = 0.3
 _PASSES_BETWEEN_CHECKS, _WHERE_COSTS_ARE_LARGE = 20.0, 10.0
 _LARGE_COSTS = 50.0
 
 #: below this tolerance w is kept in double precision from the start
 SINGLE_PRECISION_TOL = 1e-5
-# Single precision is given up once it blurs the dual value by this share of the gap allowed.
+# Single precision is given up once it blurs the dual value by this fraction of the gap allowed.
 _BLUR_ALLOWED = 0.05
 
 
@@ -113,7 +113,7 @@ class Descent(ABC):
         if since < self._pause(now):
             return False
         self.predicted = self.optimism * self._gap_in_sight()
-        if since >= max(self.patience, _SHARE_BETWEEN_CHECKS * now):
+        if since >= max(self.patience, _FRACTION_BETWEEN_CHECKS * now):
             return True
         if not self._is_promising():
             return False

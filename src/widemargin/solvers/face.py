@@ -28,14 +28,14 @@ import numpy as np
 
 # How far along a direction to try: shares of all of it, and, of what is left over, multiples of
 # the step that takes the largest dual variable across its box, or to the maximum before.
-_SHARES = (1.0, 0.5, 0.25, 0.1)
+_FRACTIONS = (1.0, 0.5, 0.25, 0.1)
 _FIRST_MULTIPLE, _GROWTH, _LAST_MULTIPLE = 1.0 / 64.0, 4.0, 64.0
 # After how many iterations the gap is looked at, and with which multiples of w: one and those that
 # lift rows by so many times what they are away from the margin.
 _ITERATIONS_BETWEEN_LOOKS = 4
 _LIFTS = np.array([0.0, 1.0, 2.0, 4.0])
 # What is left has no curvature if it is this much smaller than that of rows one by one, and is
-# nothing if its square is this share of what it was.
+# nothing if its square is this fraction of what it was.
 _NO_CURVATURE = 1e-13
 _NOTHING = 1e-24
 
@@ -64,7 +64,10 @@ class Face:
         self.square = float(w @ w)
         curvature = norms + self.k + self.shift - (2.0 * mean_dot if mean_dot.size else 0.0)
         self.root = np.sqrt(curvature)
-        self.signs_over_root, self.share_of_shift = self.y / self.root, self.shift / curvature
+        self.signs_over_root, self.shift_over_curvature = (
+            self.y / self.root,
+            self.shift / curvature,
+        )
 
     def solve(self, enough, slowest, most, must_stop):
         """Find d by conjugate residuals.
@@ -121,9 +124,11 @@ class Face:
         gaps = []
         for more in usual * _LIFTS:
             still = (1.0 + more) * short - more
-            share = self.risk.losses(still) - self.alpha * (still - 0.5 * self.shift * self.alpha)
+            gaps_of_rows = self.risk.losses(still) - self.alpha * (
+                still - 0.5 * self.shift * self.alpha
+            )
             distance = more * more * square + 2.0 * more * (along + moved) + moved
-            gaps.append(float(share.sum()) + 0.5 * distance)
+            gaps.append(float(gaps_of_rows.sum()) + 0.5 * distance)
         return min(gaps)
 
     def step(self, change, left) -> "Step":
@@ -133,8 +138,8 @@ class Face:
         """
         nothing = np.zeros(self.rows.n_features), 0.0, 0.0
         best = Step(0.0, np.zeros_like(change), nothing)
-        for share in _SHARES:
-            best = self._better(share * change, best)
+        for fraction in _FRACTIONS:
+            best = self._better(fraction * change, best)
             if best.gain > 0.0:
                 break
         if left is not None:
@@ -162,7 +167,7 @@ class Face:
         product = self._scores(*self._combine(self.signs_over_root * scaled))
         product *= self.signs_over_root
         if self.risk.loss.is_smooth:
-            product += self.share_of_shift * scaled
+            product += self.shift_over_curvature * scaled
         return product
 
     def _farther(self, left, best):

@@ -28,7 +28,7 @@ import numpy as np
 
 from widemargin.risk import Line, LineSums, RowLine
 
-# What is left to gain, as a share of f, below which rounding decides.
+# What is left to gain, as a fraction of f, below which rounding decides.
 _ROUNDING = 1e-14
 
 
@@ -96,7 +96,7 @@ class Point(NamedTuple):
 
 # Rounds after which rounding is all there is to find.
 _ROUNDS = 60
-# Steps that are looked at first, as shares of the one that is expected.
+# Steps that are looked at first, as fractions of the one that is expected.
 _FIRST_STEPS = np.array([0.0, 0.5, 2.0])
 # Steps evaluated in a round at most, besides a trial and the two ends.
 _STEPS = 29

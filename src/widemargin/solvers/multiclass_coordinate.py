@@ -36,7 +36,7 @@ from widemargin.solvers.schedule import PREFERENCES, Preferred, Shrinking
 # How far the fixed part of the offset goes after each pass to where it is meant to be. All the
 # way, with steps that go beyond the maximum, can swing to and fro for ever where rows are few.
 _ABSORBED = 0.5
-# Dense rows with a smaller share of entries that are not zero are visited as CSR.
+# Dense rows with a smaller fraction of entries that are not zero are visited as CSR.
 _WORTH_CSR = 0.25
 
 
@@ -195,14 +195,14 @@ class _Descent(Descent):
         if not self.exact_W.any():
             return S
 
-        def share(begin, end):
+        def chunk(begin, end):
             room = np.zeros(max(self.k, self.exact_W.shape[1]))
             for low in range(begin, end, rows_per_call):
                 high = min(low + rows_per_call, end)
                 kernels.all_scores(self.rows, self.exact_W, low, high, room, S)
 
         rows_per_call = max(1, rows.rows_per_call // self.k)
-        threads.run(share, threads.shares(rows.n_rows, self.k * rows.n_entries))
+        threads.run(chunk, threads.chunks(rows.n_rows, self.k * rows.n_entries))
         return S
 
     def _balance(self, slopes):
@@ -237,7 +237,7 @@ class _Descent(Descent):
             self.offset[1] = self.problem.risk.signed(alpha).sum(axis=0)
         if self.problem.intercept is Intercept.FREE:
             self.offset[0] = offset
-        kernels.gap_shares(self.y, self.shares, scores, offset, self.seen_gap)
+        kernels.row_gaps(self.y, self.shares, scores, offset, self.seen_gap)
         self.schedule.activate(self.seen_gap > 0.0)
 
 

@@ -18,7 +18,7 @@ from widemargin.problem import Intercept
 from widemargin.risk import LineSums, MarginRisk
 from widemargin.solvers.line_search import Penalty, bracketed
 
-# What the search may well leave over, as a share of the gap allowed.
+# What the search may well leave over, as a fraction of the gap allowed.
 _LEFT_OVER = 0.02
 # What rows may lack to their margins by rounding, and the least that can be made up for.
 _ALL_ROUNDING, _LAST_DIGITS = 1e-6, 2.0**-50

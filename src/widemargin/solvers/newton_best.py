@@ -1,8 +1,9 @@
-"""The best points that Newton's method has seen, and their certificate: see newton.py.
+"""The best points of a run of Newton's method, and their certificate: see newton.py.
 
-Values on the way come from slacks that were moved step by step, and decide nothing but when to ask
-for a certificate. That is made by certificate.py, from products of the coefficients and the dual
-variables themselves; where the last look at all rows has just made them, it takes these.
+Values between checks come from slacks that are updated step by step. They only decide when a
+certificate is worth its cost. certificate.py computes the certificate, from products of the
+coefficients and of the dual variables. If the last full pass has computed these products, they are
+used.
 """
 
 from typing import NamedTuple
@@ -20,14 +21,15 @@ from widemargin.problem import State
 from widemargin.solvers.lockstep import Product, Requests
 from widemargin.solvers.multiple import lifted
 
-# An iteration brings something if the gap falls by this share, and enough for rows in doubt alone
-# by this one; so many that do not are enough of them. After the latter, they are over all rows.
+# An iteration makes progress if the gap falls by this fraction. Steps over a working set make
+# enough if it falls by the second one. So many iterations in a row without progress end the run,
+# or the use of working sets.
 _PROGRESS, _PROGRESS_BY_PARTS = 1e-6, 1e-4
 _PATIENCE, _PATIENCE_WITH_PARTS = 30, 2
 
 
 class Point(NamedTuple):
-    """What is known of a point.
+    """A point, and its values.
 
     Attributes
     ----------
@@ -38,11 +40,11 @@ class Point(NamedTuple):
     combined : ndarray of shape (d,)
         X^T A.
     primal, dual, smoothing_gap : float
-        Its values, and what rounding off costs.
+        Its values, and the part of the gap due to smoothing.
     balancing : float
-        What it costs to have A balanced, where losses are squared.
+        What balancing A costs, if losses are squared.
     is_fresh : bool
-        Whether X^T A is as the rows gave it for just this A.
+        Whether X^T A was computed by the rows for this A.
     """
 
     alpha: np.ndarray
@@ -56,7 +58,7 @@ class Point(NamedTuple):
 
 
 class Best:
-    """The best primal point and the best dual variables seen, and how the gap has fallen.
+    """The best primal point and the best dual variables so far, and how the gap has fallen.
 
     Attributes
     ----------
@@ -65,17 +67,17 @@ class Best:
     primal, dual : float
         Their values.
     is_exact : bool
-        Whether the primal value comes from scores as the rows gave them.
+        Whether the primal value comes from scores computed by the rows.
     scored : tuple of ndarray (d,) and ndarray (n,), or None
-        Coefficients, and their scores as the rows gave them.
+        Coefficients, and their scores as computed by the rows.
     combined : tuple of ndarray (n,) and ndarray (d,), or None
-        Dual variables alpha, and X^T (alpha y) as the rows gave it.
+        Dual variables alpha, and X^T (alpha y) as computed by the rows.
     """
 
     def __init__(self, problem, start, coef, offset, monitor):
         self.problem, self.risk, self.monitor = problem, problem.risk, monitor
         self.state = State(coef, offset, start.dual)
-        # No dual variables at all prove that no objective is below zero.
+        # Without dual variables, the bound is zero: no objective is negative.
         self.primal, self.dual = np.inf, -np.inf if np.any(start.dual) else 0.0
         self.is_exact = False
         self.scored: tuple | None = None
@@ -87,22 +89,22 @@ class Best:
         return self.primal - self.dual
 
     def estimate(self) -> Certificate:
-        """Return what the values on the way would prove, if they were exact."""
+        """Return the certificate that the values would make if they were exact."""
         return Certificate(self.primal, self.dual)
 
     def take(self, primal, coef, offset, is_exact):
-        """Remember a primal point, if it is better."""
+        """Keep a primal point, if it is better."""
         if primal < self.primal:
             self.primal, self.is_exact = primal, is_exact
             self.state.coef, self.state.offset = coef, offset
 
     def take_dual(self, dual, alpha):
-        """Remember dual variables, if they are better."""
+        """Keep dual variables, if they are better."""
         if dual > self.dual:
             self.dual, self.state.dual = dual, alpha
 
     def look_for_progress(self):
-        """Count the iterations that have brought nothing, or little."""
+        """Count the iterations without progress, and those with little."""
         gap = self.gap
         self.fruitless = 0 if gap < (1.0 - _PROGRESS) * self.least_gap else self.fruitless + 1
         self.slow = 0 if gap < (1.0 - _PROGRESS_BY_PARTS) * self.least_gap else self.slow + 1
@@ -110,12 +112,12 @@ class Best:
 
     @property
     def is_stuck(self):
-        """Whether many iterations have brought nothing: numbers are too far apart."""
+        """Whether too many iterations made no progress: scales are too different."""
         return self.fruitless >= _PATIENCE
 
     @property
     def is_slow(self):
-        """Whether steps over some of the rows bring too little."""
+        """Whether steps over some of the rows make too little progress."""
         return self.slow >= _PATIENCE_WITH_PARTS
 
     def certified(self) -> Requests:

@@ -1,11 +1,11 @@
-"""Newton's method from a start, with its proof: for the problem see newton.py.
+"""A run of Newton's method on one problem: for the algorithm see newton.py.
 
-Where rows are many, most of them stay on one piece of their loss from one point to the next, and
-are settled: their losses are a quadratic function of (w, b), known from sums over them at one
-point. So the problem is solved for the others, those in doubt, until little is left of its gap;
-then there is one look at all rows, which is a proof if they have stayed where they were. Squared
-losses are curved for half of all rows, whose Hessian costs more than many looks: there, some rows
-stand for all (newton_subsample.py).
+If there are many rows, most of them stay on one piece of their loss from one point to the next.
+Such rows are settled: their total loss is a quadratic function of (w, b), known from sums at one
+point. The problem is solved for the other rows, the working set, until little is left of
+its gap. Then a full pass over all rows proves the result, if the settled rows have stayed on their
+pieces. A squared loss is curved for about half of all rows, and their Hessian costs more than
+several full passes. There a subsample represents all rows (newton_subsample.py).
 """
 
 import functools
@@ -28,38 +28,40 @@ from widemargin.solvers.newton_direction import (
 )
 from widemargin.solvers.newton_steps import FRACTION_OF_GAP, SHORT_STEP, NewtonSteps, full_pass
 
-# With a start that is not zero, rounding off may begin with this fraction of its gap, and of the
-# objective, at most: a larger delta would lead away from it.
+# If the start is not zero, the smoothing gap begins with at most this fraction of the start's gap,
+# and at most this fraction of the objective: a larger delta would lead away from the start.
 _WARM_FRACTION, _WARM_SMOOTHING = 0.02, 0.01
 
-# Rows in doubt are those nearest to another piece of their loss, beside how far their scores may
-# move: this fraction, or the second once there is a useful bound, and at most the third.
+# The working set has the rows nearest to another piece of their loss, relative to how far their
+# scores may move. It is this fraction of all rows, or the second one as soon as there is a useful
+# lower bound. If it has more than the third, with rare rows, it is not used.
 _WORKING_SET, _SMALL_WORKING_SET, _LARGEST_WORKING_SET = 0.125, 0.03, 0.4
-# What is left of the gap after they were looked at alone, as a fraction of the gap allowed, and of
-# the gap before: a delta that is far too small for where we are makes every step a short one.
+# Steps over the working set stop at this fraction of the gap allowed, or at this fraction of the
+# gap before: if delta is far too small for the current point, all steps are short.
 _LEFT_BY_WORKING_SET, _LEFT_OF_GAP = 0.5, 1e-3
-# And after the subsample, as a fraction of the gap before: if it were all rows, and as it is. It
-# is given up if more is left.
+# Steps over the subsample stop at this fraction of the gap before. If the full pass then finds
+# more than the second fraction of it, the subsample is given up.
 _LEFT_BY_SUBSAMPLE, _LEFT_BY_GOOD_SUBSAMPLE = 1e-3, 0.25
-# Below so many rows times features, a look at all of them costs no more.
+# With fewer rows times features than this, a full pass costs no more than a working set.
 MANY_ENTRIES = 1 << 22
-# So often rows that were thought settled join those in doubt, before a short step will do.
+# So often settled rows that changed pieces join the working set, before a short step is taken.
 _ROUNDS = 3
-# Rows that tell where the nearest fraction ends.
+# How many rows are sorted to find the size of the working set.
 _PROBED = 1 << 12
-# A point is near where the last step promised no more than this fraction of the objective.
+# A point is near the optimum if the last step predicted a decrease of at most this fraction of the
+# objective.
 _NEAR = 0.1
-# Rows are rare whose scores may move this many times as far as the root of the mean square.
+# A row is rare if its score may move this many times as far as the root mean square.
 _RARE = 3.0
 
 
 def is_rare(rows):
-    """Return which rows have features that few rows have, (n,)."""
+    """Return which rows have rare features, a mask (n,)."""
     return rows.spreads > _RARE * np.sqrt(rows.n_features / rows.n_rows)
 
 
 def can_use_subsample(problem):
-    """Return whether some rows can stand for all of a problem."""
+    """Return whether a subsample can represent all rows of a problem."""
     enough = problem.risk.loss.is_parabola and newton_subsample.represented_rows(problem.rows) > 0
     return enough and newton_subsample.are_balanced(problem.risk.y)
 
@@ -69,7 +71,7 @@ def _are_many(rows):
 
 
 class NewtonRun(NewtonSteps):
-    """Newton's method from a start: where it is, and the best points seen.
+    """A run of Newton's method: the current point, and the best points seen.
 
     Vectors over rows leave out rows of cost zero.
 
@@ -80,7 +82,8 @@ class NewtonRun(NewtonSteps):
     delta : float
     monitor : Monitor
     fraction : float
-        Of the rows that count as one pass; below one, what is proved is no proof of the problem.
+        What a pass over these rows counts for. Below one they are a sample, and the values found
+        are not values of the problem.
     near : bool
         Whether the start is near the optimum.
     """
@@ -112,12 +115,12 @@ class NewtonRun(NewtonSteps):
             monitor=monitor,
             fraction=fraction,
         )
-        self.near, self.is_bounded = near, False  # whether there was a useful bound
+        self.near, self.is_bounded = near, False  # is_bounded: there was a useful lower bound
         self.best = Best(problem, start, self.coef, self.offset, monitor)
         self.uses_subsample = fraction == 1.0 and can_use_subsample(problem)
         self.subsample: newton_subsample.Subsample | None = None
         self.sampled: newton_subsample.Subsample | None = None
-        self.spare: list[np.ndarray] = []  # vectors (n,) to be written anew: fresh pages cost time
+        self.spare: list[np.ndarray] = []  # vectors (n,) to overwrite: page faults take time
 
     def run(self, tol) -> Requests:
         """Iterate until the relative gap is `tol`, or the monitor says stop."""
@@ -142,7 +145,7 @@ class NewtonRun(NewtonSteps):
             if stop:
                 return
             if unproved and self.best.is_exact:
-                # Not as good as it seemed: go on from there, with slacks that are true again.
+                # The point is not as good as its slacks said. Go on with recomputed slacks.
                 point = yield from self._full_pass()
                 monitor.iteration += self.fraction
                 continue
@@ -160,10 +163,10 @@ class NewtonRun(NewtonSteps):
                 there = yield from self._evaluate()
             point = there
 
-    # --- subsample ---------------------------------------------------------------------------
+    # --- the subsample ----------------------------------------------------------------------
 
     def _proved(self, point, tol) -> Requests:
-        """Return the point, with dual variables that prove `tol` if subsample can make them so."""
+        """Return the point, with dual variables that prove `tol` if the subsample allows it."""
         needed = (1.0 - tol) * min(point.primal, self.best.primal)
         if self.subsample is None or max(point.dual, self.best.dual) >= needed:
             return point
@@ -171,7 +174,7 @@ class NewtonRun(NewtonSteps):
         return better or point
 
     def _solve_subsample(self, point, allowed) -> Requests:
-        """Go to where the losses of subsample are best, as `_solve_working_set` does."""
+        """Minimise the loss of the subsample; return as `_solve_working_set`."""
         coef, offset, z = self.coef, self.offset, self.z
         self.subsample = self.subsample or newton_subsample.choose(self, self.sampled)
         self.uses_subsample = self.subsample is not None
@@ -204,12 +207,12 @@ class NewtonRun(NewtonSteps):
         there = yield from self._evaluate()
         return there
 
-    # --- rows in doubt ----------------------------------------------------------------------
+    # --- the working set --------------------------------------------------------------------
 
     def _solve_working_set(self, point, allowed) -> Requests:
-        """Go to where the losses of rows in doubt are best, if others stay on their pieces.
+        """Minimise over the working set, as if all other rows stayed on their pieces.
 
-        Return what is known there, or None if that led nowhere.
+        Return the new point, or None if that was no progress.
         """
         working = self._working_set()
         if working is None:
@@ -233,7 +236,7 @@ class NewtonRun(NewtonSteps):
                 self._leave(point, z)
                 return there
             with self.monitor.phase("line search"):
-                # Rows that were thought settled were not.
+                # Settled rows have changed pieces: they join the working set.
                 ahead, shift, rate = self.coef - coef, self.offset - offset, self.z - z
                 for knot in itertools.chain(*self.curved_slacks()):
                     working = working | ((z > knot) != (self.z > knot))
@@ -251,9 +254,9 @@ class NewtonRun(NewtonSteps):
         return there
 
     def _working_set(self):
-        """Return which rows are nearest to another piece of their loss; None if that is no use.
+        """Return the rows nearest to another piece of their loss, a mask (n,).
 
-        A mask, (n,).
+        None if a working set is of no use here.
         """
         n, rows, z = self.z.size, self.rows, self.z
         if self.fraction < 1.0 or not _are_many(rows) or not isinstance(rows, LeverageRows):
@@ -265,7 +268,7 @@ class NewtonRun(NewtonSteps):
         some = slice(None, None, max(1, n // _PROBED))
         ratios = distance[some] / np.maximum(spreads[some], 1e-300)
         ratios = np.sort(ratios[ratios > 0.0])
-        # Where few rows have a loss, few come to have one.
+        # If few rows have a loss, few rows will change pieces.
         fraction = _SMALL_WORKING_SET if self.is_bounded else _WORKING_SET
         fraction = min(fraction, np.count_nonzero(z > 0.0) / n)
         width = float(ratios[int(fraction * ratios.size)]) if ratios.size else 0.0
@@ -275,7 +278,7 @@ class NewtonRun(NewtonSteps):
     def _distance(self):
         """Return how far slacks are from another piece of their loss, (n,).
 
-        On the way to a loss with kinks, what is between a kink's two ends has none.
+        A loss with kinks is smoothed there. Rows on a smoothed kink have a negative distance.
         """
         z = self.z
         distances = [np.maximum(begin - z, z - end) for begin, end in self.curved_slacks()]
@@ -283,9 +286,10 @@ class NewtonRun(NewtonSteps):
         return np.abs(distance) if self.loss.is_smooth else distance
 
     def _working_steps(self, working, point, start) -> Requests:
-        """Return the steps over rows in doubt, the others settled, and X^T A of the former.
+        """Return Newton steps over the working set, and X^T A of its rows.
 
-        From `start`: coef, offset, and slacks of all rows. None to stop at once.
+        All other rows are settled. `start` is coef, offset and slacks of all rows. None to stop
+        at once.
         """
         index = np.flatnonzero(working)
         rows, A = self.take(index), self.y[index] * point.alpha[index]
@@ -312,7 +316,7 @@ class NewtonRun(NewtonSteps):
         return there.primal < point.primal or there.primal - bound <= allowed
 
     def _leave(self, point, *vectors):
-        """Have vectors of a point that nobody needs written anew."""
+        """Keep vectors that are no longer needed, to overwrite them."""
         if self.best.state.dual is not point.alpha:
             vectors = point.alpha, *vectors
         self.spare = list(vectors)
@@ -320,7 +324,7 @@ class NewtonRun(NewtonSteps):
     # --- a start ----------------------------------------------------------------------------
 
     def certify_start(self, tol) -> Requests:
-        """Certify the start, and choose delta by its gap; return whether to stop."""
+        """Certify the start and choose delta by its gap; return whether to stop."""
         risk = self.problem.risk
         yield from self.find_slack()
         A = feasible_near(self.problem, self.best.state.dual)
@@ -336,7 +340,8 @@ class NewtonRun(NewtonSteps):
         largest = min(_WARM_SMOOTHING, max(_WARM_FRACTION * gap, FRACTION_OF_GAP * tol))
         if self.loss.is_smooth:
             return done
-        # In the end z = alpha delta / c, and rounding off costs (c - alpha) z, between the bounds.
+        # At the solution z = alpha delta / c between the bounds, and the smoothing gap of a row is
+        # (c - alpha) z.
         slope = (A * risk.y)[risk.cost > 0.0] / self.cost
         bound = np.where(slope > 0.0, self.loss.high, self.loss.low)
         inside = float((self.cost * slope * (bound - slope)).sum())
@@ -347,10 +352,10 @@ class NewtonRun(NewtonSteps):
             smoothing_gap = self.smoothing_gap(self.dual_point()[1])
         return done
 
-    # --- the proof --------------------------------------------------------------------------
+    # --- values and certificates ------------------------------------------------------------
 
     def _full_pass(self) -> Requests:
-        """Return what the rows tell of the current point; slacks are computed anew."""
+        """Return the current point by a full pass over the rows; slacks are recomputed."""
         self.is_exact = True
         small = self.rows.n_rows * self.rows.n_features < MANY_ENTRIES  # compiling takes longer
         if small or not isinstance(self.rows, SingleRows) or self.intercept is Intercept.FREE:
@@ -380,7 +385,7 @@ class NewtonRun(NewtonSteps):
         return self._point(alpha, combined, *self._values(None, sums))
 
     def _evaluate(self) -> Requests:
-        """Return what is known of the current point, where slacks are known."""
+        """Return the current point, if its slacks are known."""
         A, sums = self.dual_point()
         values = self._values(A, sums)
         combined = yield from self.combine(A)
@@ -392,9 +397,10 @@ class NewtonRun(NewtonSteps):
         return Point(alpha, total, combined, primal, dual, *costs)
 
     def _values(self, A, sums):
-        """Return the primal value, the dual value less the penalty of X^T A, the sum of A, and
-        what rounding off and balancing cost, from the sums of `dual_point`; A is balanced where it
-        has to be.
+        """Return the values of a point, by the sums of `dual_point`.
+
+        These are the primal value, the dual value without the penalty of X^T A, the sum of A, the
+        smoothing gap, and the cost of balancing. A is balanced if the intercept is free.
         """
         primal = 0.5 * float(self.coef @ self.coef) + sums.losses
         smoothing_gap = self.smoothing_gap(sums)
@@ -404,7 +410,7 @@ class NewtonRun(NewtonSteps):
             primal += 0.5 * self.offset**2
             penalty = 0.5 * (sums.above - sums.below) ** 2
         elif self.intercept is Intercept.FREE and sums.above != sums.below:
-            # b is where it is best, so that little is left to balance.
+            # b is at its optimum, so there is little left to balance.
             least = min(sums.above, sums.below)
             scale_above = least / sums.above if sums.above > 0.0 else 1.0
             scale_below = least / sums.below if sums.below > 0.0 else 1.0
@@ -420,17 +426,17 @@ class NewtonRun(NewtonSteps):
         self.best.take(point.primal, self.coef, self.offset, self.is_exact)
         alpha = self.directions.everywhere(point.alpha)
         self.best.take_dual(point.dual, alpha)
-        # What the fast products of some rows lose, a certificate has no bound for.
+        # Only exact products count: a certificate has no bound for the rounding of fast ones.
         if self.counted is None and self.rows.plain is self.rows:
             if self.fresh is not None:
                 self.best.scored = self.fresh
             self.best.combined = (alpha, point.combined) if point.is_fresh else None
 
     def _is_done(self, tol, smoothing_gap=0.0) -> Requests:
-        """Return whether to stop; what is handed out is certified by fresh products."""
+        """Return whether to stop. The result is certified by products computed afresh."""
         monitor, best = self.monitor, self.best
         if self.fraction < 1.0:
-            # Of a sample, a good point is all that is asked for, not its proof.
+            # A sample needs a good point, not a proof.
             left = self.decrement + smoothing_gap
             return left <= tol * best.primal or monitor.must_stop()
         estimate = best.estimate()
@@ -442,13 +448,13 @@ class NewtonRun(NewtonSteps):
         certificate = yield from best.certified()
         best.primal, best.dual = certificate.primal, certificate.dual
         if not best.is_exact:
-            # Slacks were moved step by step, and rounding has come with every step.
+            # Slacks were updated step by step, and every step has added rounding errors.
             best.is_exact = True
             self.coef, self.offset = best.state.coef, best.state.offset
         return monitor.check(certificate, best.state, self.n_curved)
 
     def _find_center(self) -> Requests:
-        """Take the mean row: with a free intercept, rows less anything make the same problem."""
+        """Set the mean row as center: a free intercept allows any center."""
         n = self.y.size
         center = yield from self.combine(np.full_like(self.cost, 1.0 / max(1, n)))
         self.quadratic.center = move_to(center, self.cost)

@@ -22,7 +22,7 @@ from widemargin.solvers.proof import proof_for
 
 # Where the plane is taken, between the best point and the reduced problem's solution.
 PLANE_AT = 0.1
-# Sums and differences this small a share of their terms are zero.
+# Sums and differences this small a fraction of their terms are zero.
 ROUNDING = 1e-13
 # Scores that were made of numbers this many times as large as themselves are made anew: what
 # rounding had left in those is in them. So it is after a step this many times as long as the way

@@ -37,8 +37,8 @@ _USABLE = 0.7
 _BLOCKS_AHEAD, _BLOCKS_IN_MEMORY = 2, 8
 _BLOCK_BYTES = 4 << 20
 # A check, which costs a pass, is made when the gap's shares, as they were seen, promise success;
-# and after this many passes, or so many that they have grown by this share since the last one.
-_PASSES_BETWEEN_CHECKS, _SHARE_BETWEEN_CHECKS = 5, 0.25
+# and after this many passes, or so many that they have grown by this fraction since the last one.
+_PASSES_BETWEEN_CHECKS, _FRACTION_BETWEEN_CHECKS = 5, 0.25
 # Below this tolerance w is kept in double precision.
 _SINGLE_PRECISION_TOL = 1e-4
 _NO_MEAN_DOT, _NO_REST = np.empty(0), 0
@@ -167,7 +167,7 @@ class OutOfCore:
         """Tell, after a pass over the disk, whether a check would succeed, or is due."""
         self.predicted = self.optimism * float(self.seen_gap.sum(dtype=np.float64))
         since = self.passes - self.checked_at
-        if since >= max(_PASSES_BETWEEN_CHECKS, _SHARE_BETWEEN_CHECKS * self.passes):
+        if since >= max(_PASSES_BETWEEN_CHECKS, _FRACTION_BETWEEN_CHECKS * self.passes):
             return True
         penalty = 0.5 * float(np.vdot(self.w.astype(np.float64), self.w))
         if self.problem.intercept is Intercept.PENALIZED:
@@ -199,7 +199,7 @@ class OutOfCore:
                 some = risk.part(part.start, part.stop)
                 self.alpha[part] = some.unsigned(found.A[part])
                 scores = found.scores[part] + found.offset
-                self.seen_gap[part] = some.gap_shares(scores, self.alpha[part])
+                self.seen_gap[part] = some.row_gaps(scores, self.alpha[part])
             self.w[:] = found.combined
             self.offset[1] = float(found.A.sum())
             if problem.intercept is Intercept.FREE:

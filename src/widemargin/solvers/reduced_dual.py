@@ -12,7 +12,7 @@ import numpy as np
 
 from widemargin.kernels import bundle
 
-# A sum of this share of its terms' sizes is zero.
+# A sum of this fraction of its terms' sizes is zero.
 _ROUNDING = 1e-12
 
 

@@ -14,7 +14,7 @@ from widemargin.kernels import coordinate as kernels
 #: Glasmachers & Dogan's constants: lowest and highest preference, and how fast they change
 PREFERENCES = 1.0 / 20.0, 20.0, 1.0 / 5.0
 # A pass of the adaptive schedule visits each row at most once, as long as that leaves at
-# least this share of all rows: below it, composing the order would cost more than visits.
+# least this fraction of all rows: below it, composing the order would cost more than visits.
 _SMALLEST_PASS = 0.2
 # Preferences where training goes on from an earlier one, by where a row's dual variable is.
 _INSIDE, _AT_BOUND, _AT_ZERO = 2.0, 0.5, 0.2

@@ -25,7 +25,7 @@ from widemargin.solvers.base import Solver
 from widemargin.solvers.out_of_core import END_OF_PASS, OutOfCore, Reader, room_for_rows
 from widemargin.solvers.pieces import Piece
 
-# Memory counts as nearly full from this share on, and then eps shrinks by this factor.
+# Memory counts as nearly full from this fraction on, and then eps shrinks by this factor.
 _NEARLY_FULL, _SHRINK = 0.9, 0.9
 # Visits to kept rows for each row that was read, at least.
 _VISITS_TO_KEPT_ROWS = 4.0

@@ -40,8 +40,8 @@ extern "C" __global__ void weighted_sum(const double* __restrict__ vectors,
 extern "C" __global__ void products(const double* __restrict__ vectors,
                                     const double* __restrict__ v, int m, integer n,
                                     double* partial) {
-    const integer share = (n + gridDim.x - 1) / gridDim.x;
-    const integer begin = blockIdx.x * share, end = begin + share < n ? begin + share : n;
+    const integer chunk = (n + gridDim.x - 1) / gridDim.x;
+    const integer begin = blockIdx.x * chunk, end = begin + chunk < n ? begin + chunk : n;
     const int first = 8 * blockIdx.y;
     const double* from[8];
     double sums[8];
@@ -72,7 +72,7 @@ extern "C" __global__ void products(const double* __restrict__ vectors,
 //
 // The function's slope has many small jumps, and so is nearly a straight line between two steps:
 // of those at which it is looked at next, some are close to where that is zero, and others not so
-// close, until what is left to gain between two of them is `enough`, as a share of the losses at
+// close, until what is left to gain between two of them is `enough`, as a fraction of the losses at
 // 0. residual and rate are room for the rows' losses along the line. partial has room for two times
 // the blocks' sums: those of one round may still be read while those of the next are left.
 extern "C" __global__ void __launch_bounds__(256) margin_walk(
@@ -157,12 +157,12 @@ extern "C" __global__ void __launch_bounds__(256) margin_walk(
             continue;
         }
         // Where the tangents at both cross, so much is left to gain.
-        const double width = right - left, share = -left_slope / (right_slope - left_slope);
-        step = left + width * share;
-        if (width * share * right_slope <= enough) break;
+        const double width = right - left, fraction = -left_slope / (right_slope - left_slope);
+        step = left + width * fraction;
+        if (width * fraction * right_slope <= enough) break;
         for (int k = 0; k < 8; ++k) {
             const double away = k < 4 ? -nearness[k] : nearness[7 - k];
-            look[k] = left + width * fmin(fmax(share + away, 0.0), 1.0);
+            look[k] = left + width * fmin(fmax(fraction + away, 0.0), 1.0);
         }
     }
     if (step == 0.0) step = instead;

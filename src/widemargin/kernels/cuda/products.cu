@@ -50,8 +50,8 @@ __global__ void dense_combine(const X_t* X, integer n, int d, const double* G, b
     const int lane = threadIdx.x & 31, row = threadIdx.x >> 5;
     const int column = blockIdx.y * 64 + lane;
     const bool near = column < d, far = column + 32 < d;
-    const integer share = (n + gridDim.x - 1) / gridDim.x;
-    const integer begin = blockIdx.x * share, end = begin + share < n ? begin + share : n;
+    const integer chunk = (n + gridDim.x - 1) / gridDim.x;
+    const integer begin = blockIdx.x * chunk, end = begin + chunk < n ? begin + chunk : n;
     double sums[2][K];
     for (int k = 0; k < K; ++k) sums[0][k] = sums[1][k] = 0.0;
     for (integer i = begin + row * ROWS; i < end; i += 8 * ROWS) {

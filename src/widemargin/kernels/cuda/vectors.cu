@@ -165,7 +165,7 @@ extern "C" __global__ void mean_curvature(const double* z, const double* cost, d
     leave(sums, partial);
 }
 
-// found = the rows whose weight is not zero, in order. A block takes a share of the rows; counts
+// found = the rows whose weight is not zero, in order. A block takes a chunk of the rows; counts
 // has a number for each block.
 extern "C" __global__ void __launch_bounds__(256) places(const double* weight, integer* found,
                                                          integer n, double* counts,
@@ -173,8 +173,8 @@ extern "C" __global__ void __launch_bounds__(256) places(const double* weight, i
     __shared__ int of_warp[8];
     __shared__ integer before_block;
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    const integer share = (n + gridDim.x - 1) / gridDim.x;
-    const integer begin = blockIdx.x * share, end = begin + share < n ? begin + share : n;
+    const integer chunk = (n + gridDim.x - 1) / gridDim.x;
+    const integer begin = blockIdx.x * chunk, end = begin + chunk < n ? begin + chunk : n;
     double mine[1] = {0.0};
     for (integer i = begin + threadIdx.x; i < end; i += blockDim.x) mine[0] += weight[i] != 0.0;
     leave(mine, counts);
