@@ -1,10 +1,10 @@
-"""Where Newton's method goes: - H^-1 gradient, by Cholesky or by conjugate gradients.
+"""The direction of Newton's method, - H^-1 gradient, by Cholesky or by conjugate gradients.
 
     H = I + sum_i k_i x_i x_i^T,      and one row and column more for an intercept
 
-over the rows with a curvature k_i. The intercept is eliminated: for every w, b follows to where it
-is best. With a free intercept rows may be taken less their mean, which is the same problem, but
-not the same rounding.
+is a sum over the rows with a curvature k_i. The intercept is eliminated: for every w, b is at its
+optimum. With a free intercept, the mean may be subtracted from the rows. That is the same
+problem, with smaller rounding errors.
 """
 
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ from widemargin.data.rows import GramRows, Rows, SingleRows
 from widemargin.monitor import Monitor
 from widemargin.solvers.lockstep import PAUSE, Product, Requests
 
-# Up to this many features the Hessian is made and factorised: at 784, dense, that takes half to
-# nine tenths of the time of conjugate gradients.
+# Up to this many features the Hessian is computed and factorised. At 784 dense features that
+# takes half to nine tenths of the time of conjugate gradients.
 CHOLESKY_FEATURES = 1000
-# Steps of conjugate gradients at most: beyond, a new point tells more.
+# At most so many steps of conjugate gradients: then a new point tells more.
 _CG_STEPS = 250
 
 
 @dataclass
 class Curved:
-    """Rows where the smooth losses are curved, among those that count, and how much.
+    """Rows where the smoothed losses are curved, among those that count.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Curved:
     total : float
         Their sum.
     plain : bool
-        Whether those are cost / delta.
+        Whether all curvatures are cost / delta.
     """
 
     weight: np.ndarray
@@ -49,7 +49,7 @@ class Curved:
 
     @cached_property
     def index(self):
-        """Which rows they are, (m,)."""
+        """Their indices, (m,)."""
         return passes.of(self.weight).places(self.weight, self.count)
 
 
@@ -68,10 +68,10 @@ class SettledLosses(NamedTuple):
     coef, offset : ndarray of shape (d,), float
         A point.
     pull : Slope
-        Minus their gradient there: X^T A and the sum of A.
+        Minus the gradient at this point: X^T A and the sum of A.
     second, first, total : ndarray of shape (d, d), ndarray of shape (d,), float
-        Sums over the rows less their center, of curvature (x - center)(x - center)^T, of
-        curvature (x - center), and of curvatures. All zeros, for the hinge.
+        Sums over the centred rows: of curvature (x - center)(x - center)^T, of
+        curvature (x - center), and of curvature. All zeros for the hinge.
     """
 
     coef: np.ndarray
@@ -84,14 +84,14 @@ class SettledLosses(NamedTuple):
 
 @dataclass
 class QuadraticTerms:
-    """What there is beside the losses of rows: the penalty, and rows that are settled.
+    """All terms but the losses of the rows at hand: the penalty, and the settled losses.
 
     Attributes
     ----------
     stiffness : float
-        The penalty's curvature in b; infinite, it stays where it is.
+        The penalty's curvature in b. If it is infinite, b is fixed.
     center : ndarray of shape (d,)
-        What rows are taken less of.
+        What is subtracted from the rows.
     settled : SettledLosses or None
     """
 
@@ -130,7 +130,7 @@ class QuadraticTerms:
 
 
 class Directions:
-    """Finds one direction after the other, for one problem.
+    """Finds one direction after another for one problem.
 
     Parameters
     ----------
@@ -159,10 +159,10 @@ class Directions:
         self.kept: tuple | None = None  # which rows were curved last, and their moments
 
     def find(self, slope, curved, delta, allowed) -> Requests:
-        """Return - H^-1 slope, in w and in b, which follows w to where it is best.
+        """Return - H^-1 slope, in w and in b; b is at its optimum for each w.
 
-        None to stop at once, or if numbers are so large that there is none. `allowed` is the gap
-        allowed.
+        None if the monitor says stop, or if numbers are so large that there is no direction.
+        `allowed` is the gap allowed.
         """
         settled = self.quadratic.settled
         if curved.count == 0 and settled is None:
@@ -194,14 +194,14 @@ class Directions:
                 return None
             shift = 0.0
             if 0.0 < total < np.inf:
-                # sum_i k_i x_i . ahead, of rows that are not less their center
+                # sum_i k_i x_i . ahead, of rows without the center subtracted
                 center, first = move_to(self.quadratic.center, ahead), move_to(first, ahead)
                 moved = float((first + (total - self.quadratic.stiffness) * center) @ ahead)
                 shift = (moved - slope.offset) / total
             return move_to(-ahead, slope.coef), shift
 
     def _hessian(self, curved, delta):
-        """Return the weighted sums of squares of the curved rows, and of these themselves.
+        """Return two sums over the curved rows: of k_i x_i x_i^T, and of k_i x_i.
 
         None if the monitor says stop.
         """
@@ -213,8 +213,8 @@ class Directions:
         return self._moments(curved.index, curved.weight[curved.index])
 
     def _without_offset(self, hessian, first, total, slope):
-        """Return the Hessian and the gradient where b follows w to where it is best."""
-        # Of rows less the center, and with b eliminated.
+        """Return the Hessian and the gradient with b eliminated."""
+        # Of centred rows, and with b eliminated.
         gradient = move_to(slope.coef, first)
         if slope.offset != 0.0:
             center = move_to(self.quadratic.center, first)
@@ -226,8 +226,8 @@ class Directions:
     def kept_moments(self, index, delta):
         """Return the moments of rows with the curvature cost / delta.
 
-        Of rows that were curved the last time and those that are now, the fewer are summed up:
-        all of the latter, or those that are one but not the other.
+        Either all these rows are summed up, or the last moments are updated by the rows that
+        have changed, whichever are fewer.
         """
         members = np.zeros_like(self.cost, dtype=bool)
         members[index] = True
@@ -251,7 +251,7 @@ class Directions:
         return second / delta, first / delta
 
     def _moments(self, index, weight):
-        """Return sums of weighted squares of rows and of rows; or None to stop at once."""
+        """Return the weighted sums of x_i x_i^T and of x_i; None if the monitor says stop."""
         rows, d = self.rows, self.rows.n_features
         if self.counted is not None:
             index = self.counted[index]
@@ -289,7 +289,7 @@ class Directions:
         scaling = np.ones_like(gradient)
         if isinstance(rows, GramRows):
             scaling = np.maximum(1.0, 1.0 + rows.combine_squares(weight) - first**2 / total)
-        # As exact as it takes to bring the gradient's part of the gap below what is allowed.
+        # Accurate enough to bring the gradient's part of the gap below the gap allowed.
         gradient_gap = 0.5 * float(gradient @ gradient)
         forcing = (
             float(np.clip(np.sqrt(0.1 * allowed / gradient_gap), 1e-3, 0.1))
