@@ -87,11 +87,11 @@ def test_the_line_is_the_risk_along_it(seed):
             assert sums.values[j] >= tangent - 1e-9
     # Rows on the same piece at two steps are so between them: without the others it is a line.
     ends = line.evaluate([0.0, 2.0])
-    in_doubt = line.between(ends, 0)
+    remaining = line.between(ends, 0)
     steps = [0.0, 1.0, 2.0]
     rest = line.evaluate(steps).values
-    if in_doubt is not None:
-        rest = rest - in_doubt.evaluate(steps).values
+    if remaining is not None:
+        rest = rest - remaining.evaluate(steps).values
     assert rest[1] == pytest.approx(0.5 * (rest[0] + rest[2]), abs=1e-9)
 
 
