@@ -1,4 +1,4 @@
-"""Passes by compiled kernels, over chunks of the rows where threads were lent."""
+"""Passes by compiled kernels, over chunks of the rows if there are several threads."""
 
 import numpy as np
 import scipy.linalg
