@@ -65,8 +65,8 @@ def margin_rates(y, S, D):
 def margin_sums(residual, rate, cost, loss, steps):
     """Return value, slope and curvature of the losses at p steps, (p, 3), and rows' pieces.
 
-    Pieces are (p, n): on which piece of its loss a row is. On a GPU they are (p - 1,): how many
-    rows are on another at the next step.
+    Pieces are (p, n): the piece of its loss that each row is on. On a GPU they are (p - 1,): how
+    many rows are on another piece at the next step.
     """
     pieces = np.empty((steps.size, residual.size), dtype=np.uint8)
 
@@ -85,7 +85,7 @@ def margin_sums(residual, rate, cost, loss, steps):
 def changed(pieces, j):
     """Return the rows on other pieces at step j + 1 than at step j, (m,); None if there are none.
 
-    On a GPU others may be among them.
+    On a GPU, other rows may be among them.
     """
     rows = np.flatnonzero(pieces[j] != pieces[j + 1])
     return rows if rows.size else None
@@ -125,7 +125,7 @@ def multiclass_sums(y, cost, S, D, steps):
 
 
 def multiclass_mix(y, cost, weight, worst, A):
-    """Take weight times the slope of a cut, given by its worst classes, from A (n, k)."""
+    """Subtract weight times the slope of a cut, given by its worst classes, from A (n, k)."""
     kernels.multiclass_mix(y, cost, weight, worst, A.T)
 
 
@@ -156,28 +156,28 @@ def weighted_sum(weights, vectors):
 
 
 def most_planes():
-    """Return of how many planes a processor of its own can solve the reduced dual: of none."""
+    """Return for how many planes a device solves the reduced dual itself: none on the host."""
     return 0
 
 
 def products(vectors, v):
     """Return a function that returns the products of `vectors` (m, d), and of v itself, with v.
 
-    They are on the host, (m + 1,). On a GPU it waits for them, but for nothing that was begun
-    after this.
+    They are on the host, (m + 1,). The function waits for a GPU, but not for work that was started
+    after this call.
     """
     found = np.append(vectors @ v, v @ v)
     return lambda: found
 
 
 def rates(y, change, shift):
-    """Return how fast z = 1 - y s changes along scores that change by `change` + `shift`, (n,)."""
+    """Return the rate of z = 1 - y s along scores that change by `change` + `shift`, (n,)."""
     return -y * (change + shift)
 
 
-#: where rounding begins, as a fraction of the terms of a slope
+#: slopes smaller than this fraction of their terms are rounding errors
 ROUNDING = 1e-15
-#: steps that `lowest` tries at most
+#: at most how many steps `lowest` tries
 TRIALS = 100
 
 
@@ -227,7 +227,7 @@ def lowest(z, rate, cost, smooth, slope, curvature, guess, slope_left):
 
 
 def _smooth_slope(z, rate, cost, smooth, step, chunks):
-    """Return the smooth losses' slope along z + step rate, its curvature, and sum of |terms|.
+    """Return the smoothed losses' slope along z + step rate, its curvature, and sum of |terms|.
 
     `smooth` are the numbers of the loss with a larger bend, see kernels/newton.py.
     """
@@ -242,7 +242,7 @@ def _smooth_slope(z, rate, cost, smooth, step, chunks):
 
 
 def curvature(z, cost, smooth):
-    """Return the smooth losses' curvatures, (n,), how many are not zero, and their sum."""
+    """Return the smoothed losses' curvatures, (n,), how many are not zero, and their sum."""
     weight = np.empty(z.size)
 
     def chunk(begin, end):
@@ -252,12 +252,12 @@ def curvature(z, cost, smooth):
     return weight, *threads.sums(chunk, threads.chunks(z.size, 3 * z.size))
 
 
-#: widths are at least this fraction of the bend
+#: least width of the interval of a mean, as a fraction of the bend
 LEAST_WIDTH = 1e-3
 
 
 def mean_curvature(z, cost, smooth, rate, reach):
-    """As `curvature`, but the mean between z - reach rate and z + reach rate."""
+    """As `curvature`, but means between z - reach rate and z + reach rate."""
     eps, low, high, bend = smooth
 
     def slope(at):
@@ -269,7 +269,7 @@ def mean_curvature(z, cost, smooth, rate, reach):
 
 
 def dual_point(z, y, cost, smooth, bend):
-    """Return A (n,), the smooth losses' dual variables, and sums: see kernels/newton.py."""
+    """Return A (n,), the smoothed losses' dual variables, and sums: see kernels/newton.py."""
     A = np.empty(z.size)
 
     def chunk(begin, end):
@@ -280,15 +280,15 @@ def dual_point(z, y, cost, smooth, bend):
 
 
 def places(weight, count):
-    """Return where the `count` weights are that are not zero, (count,)."""
-    return np.flatnonzero(weight != 0.0)  # of a mask, in an eighth of the time
+    """Return the places of the `count` nonzero weights, (count,)."""
+    return np.flatnonzero(weight != 0.0)  # a mask takes an eighth of the time
 
 
 def solve_definite(matrix, right):
-    """Begin to solve; return a function that waits for the end and returns matrix^-1 right.
+    """Begin to solve; return a function that waits for the solution, matrix^-1 right.
 
-    On the host; or None if the matrix, of which the lower triangle counts, is not positive
-    definite.
+    It is on the host; or None if the matrix is not positive definite. Only the lower triangle of
+    the matrix is used.
     """
     solution = None
     factor, failed = scipy.linalg.lapack.dpotrf(matrix, lower=1)
