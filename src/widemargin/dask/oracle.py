@@ -1,15 +1,15 @@
-"""Answers to cutting planes from the workers of a cluster, in one round trip each.
+"""An oracle for cutting planes over the workers of a cluster, with one round trip per answer.
 
-A round sends the reduced problem's solution w_t to the workers and brings back a plane, d numbers
-from each. Between the two lies the search for a step, which concerns all workers, but only some
-numbers of each: the risk at many steps along the way, found in one pass over vectors (the
+A round sends the solution of the reduced problem, w_t, to the workers, and brings back a plane,
+with d numbers from each. The line search is in between. It concerns all workers, but only a few
+numbers of each: the risk at many steps along the way, computed in one pass over vectors (the
 multi-point searches of Arnosti 2010). See rounds.py.
 
-Workers keep the scores of the best point, and are told by its name that it is the one they know.
-It is sent all the same: who has them not, since a part has just moved there, makes them anew.
+Workers cache the scores of the best point under its name. The point is sent all the same: a worker
+without the scores, because a part has just moved there, recomputes them.
 
-The point w_t is rounded to float32 before it is sent, and is that point then: any point will do to
-aim at. Planes come back in float64: they are the proof.
+The point w_t is rounded to float32 before it is sent, and the rounded point is used everywhere:
+any target will do. Planes come back in float64: they are the proof.
 """
 
 import itertools
@@ -27,14 +27,14 @@ from widemargin.rounding import SUM, squares
 from widemargin.solvers.line_search import Penalty
 from widemargin.solvers.oracle import LONG_STEP, PLANE_AT, Answer, Oracle, Place
 
-# Steps at which the risk is asked for are zero, and some from a 50th to 50 times the last one.
+# The risk is evaluated at zero, and at steps from a 50th to 50 times the last one.
 _FARTHEST = 50.0
-# Points may be rounded to float32 if the gap asked for is at least this.
+# Points may be rounded to float32 if the tolerance is at least this.
 _TOL_OF_FLOAT32 = 1e-6
 
 
 class ClusterOracle(Oracle):
-    """Answers from parts of the rows; as `Oracle`.
+    """An oracle over parts of the rows; as `Oracle`.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class ClusterOracle(Oracle):
         self.intercept, self.outputs, self.n_features = intercept, recipe.outputs, n_features
         self.proof = TouchingPoints()
         self.names = (f"{recipe.name}-{j}" for j in itertools.count())
-        self.center = ""  # the name of the scores that workers have
+        self.center = ""  # the name under which workers cache its scores
         self.guess = 0.1
 
     def begin(self, center, dual):
@@ -68,7 +68,7 @@ class ClusterOracle(Oracle):
         return self._stay(self._rounded(target))
 
     def _stay(self, target):
-        """Answer to no step at all, from there."""
+        """Answer with the plane at the target, and a step of zero."""
         spot = self.spot(target)
         answer = self._ask(spot)
         self.center = spot.point.name
@@ -101,14 +101,14 @@ class ClusterOracle(Oracle):
         return self.certificate(best, self._ask(self.question(best, dual))), dual
 
     def question(self, best: Place, tangents: Tangents) -> Proof:
-        """Return the question for what a point and planes, by where they touch, prove."""
+        """Return the question for the bounds by a point and planes."""
         size = best.vector.size
         places = [Place(point[:size], point[size:]) for point in tangents.coefs]
         touching = [self._point(place) for place in places]
         return Proof(self.recipe, self._point(best), touching, convex_weights(tangents))
 
     def certificate(self, best: Place, answer: ProofSums) -> Certificate:
-        """Return what the answer to that question proves."""
+        """Return the certificate that the answer to that question gives."""
         losses, total = answer.losses, 0.5 * squares(best.vector) + answer.losses.value
         primal = Bound((1.0 + 2.0 * SUM) * total, losses.rounding + 2.0 * SUM * total)
         return certificate_of(primal, answer.sums.bound(self.intercept))
@@ -125,7 +125,7 @@ class ClusterOracle(Oracle):
         return Answer(step, center, center.penalty + answer.loss, plane, answer.active)
 
     def _ask(self, question):
-        """Return the answer; count what goes to each worker, and comes from each."""
+        """Return the answer; count the bytes sent to each worker and back."""
         with self.monitor.phase("round"):
             answer = self.rounds.ask(question)
         numbers = sum(point.coef.nbytes for point in question.points) + answer.a.nbytes
@@ -147,7 +147,7 @@ class ClusterOracle(Oracle):
 
 
 class TouchingPoints:
-    """Remembers planes by where they touch the risk: what is penalised, and a free intercept."""
+    """Stores planes by the points where they touch: penalised variables and a free intercept."""
 
     def code(self, place: Place):
         return Tangents(np.ones(1), np.concatenate([place.vector, place.free])[None])
