@@ -68,13 +68,13 @@ def assert_certified(problem, state, monitor):
 
 
 def small_working_sets():
-    """Rows may be settled where they are few, too."""
+    """Use working sets for few rows, too."""
     return mock.patch.object(newton_run, "MANY_ENTRIES", 1)
 
 
 @contextmanager
 def subsampling():
-    """Some rows may stand for all where they are few, and short, too."""
+    """Use subsamples of few and short rows, too."""
     few = mock.patch.multiple(newton_subsample, _ENTRIES=1, _ENTRIES_PER_ROW=1)
     with small_working_sets(), few:
         yield
@@ -376,7 +376,7 @@ def test_many_features():
         assert_certified(problem, state, monitor)
 
 
-# --- rows in doubt, and settled ones ----------------------------------------------------------
+# --- the working set, and settled rows ---------------------------------------------------------
 
 
 @pytest.mark.parametrize("risk", RISKS)
@@ -546,7 +546,7 @@ def test_the_sample_becomes_the_subsample_if_no_rows_have_to_join(of_few):
 
 @pytest.mark.parametrize("intercept", Intercept)
 def test_a_poor_subsample_is_given_up(intercept, monkeypatch):
-    """Who stand for some features ten times as strongly as they should, and for others not."""
+    """It represents some features ten times too strongly, and others not at all."""
     problem = tall_problem(C=100.0, risk=SquaredHinge, intercept=intercept, n=20_000, d=8)
 
     def choose(of_all, sampled):

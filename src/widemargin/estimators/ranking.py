@@ -1,4 +1,4 @@
-"""Models that order rows: what `LinearRanker` and `OrdinalSVC` share."""
+"""Models that order rows: common parts of `LinearRanker` and `OrdinalSVC`."""
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -51,7 +51,7 @@ class OrderingModel(Reporting, CallbackSupportMixin, BaseEstimator):
         check_training_parameters(self)
 
     def _fit_order(self, problem: "OrderingProblem", data):
-        """Solve `problem` and set the attributes that make the model; return the Fit."""
+        """Solve `problem` and set the attributes of the model; return the Fit."""
         solver = "ocas" if self.solver == "auto" else self.solver
         auto.check(solver, problem.rows, problem.risk)
         fit = Fit(self, problem, solver, [0], [self._start(problem)], data)
@@ -65,7 +65,7 @@ class OrderingModel(Reporting, CallbackSupportMixin, BaseEstimator):
         return fit
 
     def _start(self, problem):
-        """Return the last fit's state, if this one starts there."""
+        """Return the state of the last fit, if this one starts there."""
         if not (self.warm_start and hasattr(self, "dual_points_")):
             return None
         if self.coef_.shape != (problem.rows.n_features,):
@@ -74,10 +74,10 @@ class OrderingModel(Reporting, CallbackSupportMixin, BaseEstimator):
 
 
 class OrderingProblem:
-    """The one problem whose solution orders the rows.
+    """The single problem whose solution orders the rows.
 
-    All pairs together weigh C times as much as their rows do, so that C means about what it
-    means to a classifier, and does not depend on how many pairs there are.
+    The weight of all pairs together is C times that of their rows. So C means about the same as
+    for a classifier, and does not depend on the number of pairs.
 
     Parameters
     ----------
@@ -119,14 +119,14 @@ class OrderingProblem:
         return Problem(self.rows, self.risk, Intercept.NONE)
 
     def attributes(self, states):
-        """Return what the model needs to predict."""
+        """Return the attributes with which the model predicts."""
         (state,) = states
         coef = on_host(state.coef)
         more = self.finish(coef) if self.finish is not None else {}
         return {"coef_": coef, **more}
 
     def state(self, model):
-        """Return the state that a fitted model is in."""
+        """Return the state of a fitted model."""
         like = self.rows.coef_like
         points = move_to(model.dual_points_, like)
         coef = move_to(model.coef_.astype(np.float64), like)
