@@ -596,7 +596,7 @@ def test_the_ground_is_the_penalty_and_the_losses_of_settled_rows():
 
     A = 2.0 * cost * (1.0 - y * (X @ coef + offset)) * y
     less = X - center
-    settled = newton_direction.SettledLosses(
+    settled = newton_direction.Settled(
         coef,
         offset,
         newton_direction.Slope(X.T @ A, A.sum()),

@@ -60,7 +60,7 @@ class Slope(NamedTuple):
     offset: float
 
 
-class SettledLosses(NamedTuple):
+class Settled(NamedTuple):
     """Losses of rows that stay on one piece: a quadratic function of (w, b).
 
     Attributes
@@ -92,12 +92,12 @@ class QuadraticTerms:
         The penalty's curvature in b. If it is infinite, b is fixed.
     center : ndarray of shape (d,)
         What is subtracted from the rows.
-    settled : SettledLosses or None
+    settled : Settled or None
     """
 
     stiffness: float
     center: np.ndarray
-    settled: SettledLosses | None = None
+    settled: Settled | None = None
 
     def slope(self, coef, offset) -> Slope:
         """Return the gradient at a point."""

@@ -2,10 +2,10 @@
 
 If there are many rows, most of them stay on one piece of their loss from one point to the next.
 Such rows are settled: their total loss is a quadratic function of (w, b), known from sums at one
-point. The problem is solved for the other rows, the working set, until little is left of
-its gap. Then a full pass over all rows proves the result, if the settled rows have stayed on their
-pieces. A squared loss is curved for about half of all rows, and their Hessian costs more than
-several full passes. There a subsample represents all rows (newton_subsample.py).
+point. The problem is solved for the other rows, the working set, until little is left of its gap.
+Then a full pass over all rows proves the result, if the settled rows have stayed on their pieces.
+A squared loss is curved for about half of all rows, and their Hessian costs more than several full
+passes. There a subsample represents all rows (newton_subsample.py).
 """
 
 import functools
@@ -20,21 +20,16 @@ from widemargin.problem import Intercept
 from widemargin.solvers import newton_subsample
 from widemargin.solvers.lockstep import Product, Requests
 from widemargin.solvers.newton_best import Best, Point
-from widemargin.solvers.newton_direction import (
-    CHOLESKY_FEATURES,
-    QuadraticTerms,
-    SettledLosses,
-    Slope,
-)
+from widemargin.solvers.newton_direction import CHOLESKY_FEATURES, QuadraticTerms, Settled, Slope
 from widemargin.solvers.newton_steps import FRACTION_OF_GAP, SHORT_STEP, NewtonSteps, full_pass
 
 # If the start is not zero, the smoothing gap begins with at most this fraction of the start's gap,
 # and at most this fraction of the objective: a larger delta would lead away from the start.
 _WARM_FRACTION, _WARM_SMOOTHING = 0.02, 0.01
 
-# The working set has the rows nearest to another piece of their loss, relative to how far their
-# scores may move. It is this fraction of all rows, or the second one as soon as there is a useful
-# lower bound. If it has more than the third, with rare rows, it is not used.
+# The working set: rows nearest to another piece of their loss, relative to how far their scores
+# may move. It is this fraction of all rows; the second one once there is a useful lower bound. With
+# rare rows, it may be larger; if it is larger than the third fraction, it is not used.
 _WORKING_SET, _SMALL_WORKING_SET, _LARGEST_WORKING_SET = 0.125, 0.03, 0.4
 # Steps over the working set stop at this fraction of the gap allowed, or at this fraction of the
 # gap before: if delta is far too small for the current point, all steps are short.
@@ -48,8 +43,7 @@ MANY_ENTRIES = 1 << 22
 _ROUNDS = 3
 # How many rows are sorted to find the size of the working set.
 _PROBED = 1 << 12
-# A point is near the optimum if the last step predicted a decrease of at most this fraction of the
-# objective.
+# Near the optimum, the last step predicts a decrease by at most this fraction of the objective.
 _NEAR = 0.1
 # A row is rare if its score may move this many times as far as the root mean square.
 _RARE = 3.0
@@ -157,9 +151,8 @@ class NewtonRun(NewtonSteps):
             if self.near and there is None and not self.best.is_slow:
                 there = yield from self._solve_working_set(point, allowed)
             if there is None:
-                yield from self.step(
-                    point.alpha, gradient, point.smoothing_gap, gradient_gap, allowed
-                )
+                gaps = point.smoothing_gap, gradient_gap
+                yield from self.step(point.alpha, gradient, *gaps, allowed)
                 there = yield from self._evaluate()
             point = there
 
@@ -182,9 +175,8 @@ class NewtonRun(NewtonSteps):
             return None
         steps, gap = self.subsample.steps, point.primal - point.dual
         combined = yield from self.subsample.begin(coef, offset, z, point)
-        yield from steps.approach(
-            max(_LEFT_BY_WORKING_SET * allowed, _LEFT_BY_SUBSAMPLE * gap), combined
-        )
+        left = max(_LEFT_BY_WORKING_SET * allowed, _LEFT_BY_SUBSAMPLE * gap)
+        yield from steps.approach(left, combined)
         if self.monitor.must_stop():
             return None
         self.coef, self.offset = steps.coef, steps.offset
@@ -286,10 +278,9 @@ class NewtonRun(NewtonSteps):
         return np.abs(distance) if self.loss.is_smooth else distance
 
     def _working_steps(self, working, point, start) -> Requests:
-        """Return Newton steps over the working set, and X^T A of its rows.
+        """Return Newton steps over the working set, others settled, and X^T A of its rows.
 
-        All other rows are settled. `start` is coef, offset and slacks of all rows. None to stop
-        at once.
+        `start` is coef, offset and slacks of all rows. None to stop at once.
         """
         index = np.flatnonzero(working)
         rows, A = self.take(index), self.y[index] * point.alpha[index]
@@ -306,7 +297,7 @@ class NewtonRun(NewtonSteps):
                 if curved.size:
                     second, first = np.tril(sums[0]) + np.tril(sums[0], -1).T, sums[1]
                     total = float(self.cost[curved].sum()) / self.delta
-        settled = SettledLosses(self.coef, self.offset, pull, second, first, total)
+        settled = Settled(self.coef, self.offset, pull, second, first, total)
         quadratic = QuadraticTerms(self.quadratic.stiffness, self.quadratic.center, settled)
         return self.steps_over(rows, index, self.cost[index], quadratic, start), combined
 
@@ -340,8 +331,7 @@ class NewtonRun(NewtonSteps):
         largest = min(_WARM_SMOOTHING, max(_WARM_FRACTION * gap, FRACTION_OF_GAP * tol))
         if self.loss.is_smooth:
             return done
-        # At the solution z = alpha delta / c between the bounds, and the smoothing gap of a row is
-        # (c - alpha) z.
+        # At the solution, between bounds, z = alpha delta / c, with smoothing gap (c - alpha) z.
         slope = (A * risk.y)[risk.cost > 0.0] / self.cost
         bound = np.where(slope > 0.0, self.loss.high, self.loss.low)
         inside = float((self.cost * slope * (bound - slope)).sum())
@@ -397,10 +387,9 @@ class NewtonRun(NewtonSteps):
         return Point(alpha, total, combined, primal, dual, *costs)
 
     def _values(self, A, sums):
-        """Return the values of a point, by the sums of `dual_point`.
+        """Return a point's values by the sums of `dual_point`; balance A if b is free.
 
-        These are the primal value, the dual value without the penalty of X^T A, the sum of A, the
-        smoothing gap, and the cost of balancing. A is balanced if the intercept is free.
+        Primal value, dual value without the penalty of X^T A, sum of A, smoothing gap, balancing.
         """
         primal = 0.5 * float(self.coef @ self.coef) + sums.losses
         smoothing_gap = self.smoothing_gap(sums)

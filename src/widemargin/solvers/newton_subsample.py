@@ -16,7 +16,7 @@ from widemargin.solvers.lockstep import Product, Requests
 from widemargin.solvers.newton_direction import (
     CHOLESKY_FEATURES,
     QuadraticTerms,
-    SettledLosses,
+    Settled,
     Slope,
 )
 from widemargin.solvers.newton_steps import NewtonSteps
@@ -129,7 +129,7 @@ class Subsample:
         combined = yield Product(steps.rows.combine, steps.directions.everywhere(A))
         pull = Slope(point.combined - combined, point.total - float(A.sum()))
         straight = np.zeros((d, d)), np.zeros(d), 0.0
-        steps.quadratic.settled = SettledLosses(coef, offset, pull, *straight)
+        steps.quadratic.settled = Settled(coef, offset, pull, *straight)
         steps.coef, steps.offset, steps.z = coef, offset, z[self.index]
         return combined
 
