@@ -28,8 +28,8 @@ from widemargin.solvers.newton_steps import FRACTION_OF_GAP, SHORT_STEP, NewtonS
 _WARM_FRACTION, _WARM_SMOOTHING = 0.02, 0.01
 
 # The working set: rows nearest to another piece of their loss, relative to how far their scores
-# may move. It is this fraction of all rows; the second one once there is a useful lower bound. With
-# rare rows, it may be larger; if it is larger than the third fraction, it is not used.
+# may move. It is this fraction of all rows; the second one once there is a useful lower bound.
+# With rare rows it may be larger; above the third fraction, it is not used.
 _WORKING_SET, _SMALL_WORKING_SET, _LARGEST_WORKING_SET = 0.125, 0.03, 0.4
 # Steps over the working set stop at this fraction of the gap allowed, or at this fraction of the
 # gap before: if delta is far too small for the current point, all steps are short.
