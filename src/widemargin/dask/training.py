@@ -36,7 +36,7 @@ from widemargin.solvers import auto
 from widemargin.solvers.bundle import Bundle
 from widemargin.solvers.cutting_plane import no_planes
 
-# At most so many problems share rounds: workers store a few numbers per row for each of them.
+# At most this many problems share rounds: workers store a few numbers per row for each of them.
 _MOST_TOGETHER = 16
 # Fewer share rounds if their planes, and the points at which these touch, would fill the driver's
 # memory: at most this many bytes, for as many planes as most problems need.

@@ -16,9 +16,9 @@ _SMALLEST_PIVOT = 1e-13
 _DEPENDENT = 1e-12
 # A change of weight is zero if it is this small a fraction of the terms of the difference.
 _ROUNDING = 1e-12
-# After so many pivots in a row without gain, only rounding changes.
+# After this many pivots in a row without gain, only rounding changes.
 _IDLE_PIVOTS = 5
-# Constraints are met if no more than this fraction of their terms is left over. At most so many
+# Constraints are met if no more than this fraction of their terms is left over. At most this many
 # more pivots refine a solution: each of them leaves the rounding of what the last one left.
 UNBALANCED = 1e-10
 _REFINEMENTS = 5

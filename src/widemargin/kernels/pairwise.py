@@ -23,7 +23,7 @@ from widemargin.kernels.jit import IN_ORDER, kernel
 MARGIN = 1.0 - 1e-11
 # A bound on the rounding error of this difference, as a fraction of a score.
 BLUR = 2.0**-51
-# At most so many rows below a row are tested for such losses. If there are more, with equal
+# At most this many rows below a row are tested for such losses. If there are more, with equal
 # scores, all rows of the group are counted with the largest possible loss.
 MOST_NEAR = 64
 

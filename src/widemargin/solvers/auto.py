@@ -15,8 +15,8 @@ from widemargin.solvers.registry import SOLVERS, Place, names, quoted
 #: default memory budget of out-of-core solvers, in bytes
 DEFAULT_BUDGET = 1 << 30
 
-# Up to so many features, computing and factorising the Hessian takes nearly no time. Up to so many
-# more it takes seconds for many rows. Newton's method is worth them above this stretch.
+# Up to this many features, computing and factorising the Hessian takes nearly no time. Up to this
+# many more it takes seconds for many rows. Newton's method is worth them above this stretch.
 _FEW_FEATURES, _SOME_FEATURES = 300, 1000
 _NEWTON_PAYS = {False: 300.0, True: 30.0}  # by whether dual variables are unbounded
 # With fewer rows per feature, a hinge needs many Newton steps, and a pass over so few rows costs

@@ -46,7 +46,7 @@ _COMMON_PART = 0.1
 # A difference of large numbers is known to no smaller fraction of these numbers.
 _DIGITS_LEFT = 1e-14
 
-# At least so many entries are visited between two estimates of the gap, which take as long. But
+# At least this many entries are visited between two estimates of the gap, which take as long. But
 # passes grow by at most this fraction between them.
 _WORTH_A_LOOK, _BETWEEN_LOOKS = 1 << 16, 0.1
 
@@ -59,9 +59,9 @@ _WORK_ON_FACES = 1.0
 _FEWEST_ITERATIONS = 4
 # A joint step is made if the check is then likely to succeed, and if as many passes as since the
 # last check would not be enough. It leaves about this fraction of the hinge losses of the free
-# rows, if there are at most so many free rows per feature, and at least so many features. It ends
-# if the gap contributions of these rows are this fraction of the gap allowed, or if they fall no
-# faster than this from one estimate to the next: passes are as fast.
+# rows, if there are at most this many free rows per feature, and at least this many features. It
+# ends if the gap contributions of these rows are this fraction of the gap allowed, or if they
+# fall no faster than this from one estimate to the next: passes are as fast.
 _LEFT_BY_FACES = 0.1
 _ROWS_PER_FEATURE, _MANY_FEATURES = 0.25, 256
 _WANTED = 0.8

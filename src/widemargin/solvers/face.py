@@ -31,7 +31,7 @@ import numpy as np
 _FRACTIONS = (1.0, 0.5, 0.25, 0.1)
 _FIRST_MULTIPLE, _GROWTH, _LAST_MULTIPLE = 1.0 / 64.0, 4.0, 64.0
 # After how many iterations the gap is estimated, and for which multiples of w: one, and those that
-# raise the margins of rows by so many times their mean error.
+# raise the margins of rows by this many times their mean error.
 _ITERATIONS_BETWEEN_LOOKS = 4
 _LIFTS = np.array([0.0, 1.0, 2.0, 4.0])
 # A residual has no curvature if its curvature is this much smaller than that of single rows. It is

@@ -94,11 +94,11 @@ class Point(NamedTuple):
 
 # --- the exact search -------------------------------------------------------------------
 
-# After so many rounds only rounding is left.
+# After this many rounds only rounding is left.
 _ROUNDS = 60
 # The first steps evaluated, as multiples of the expected one.
 _FIRST_STEPS = np.array([0.0, 0.5, 2.0])
-# At most so many steps are evaluated in a round, besides a trial and the two ends.
+# At most this many steps are evaluated in a round, besides a trial and the two ends.
 _STEPS = 29
 
 
@@ -243,7 +243,7 @@ _FIRST_GRID, _SECOND_GRID = 0.5, 0.1
 # The uncertainty halves when a step is near the last one, and doubles when it is not.
 _CHANGE = 2.0
 _LARGEST = 1.0
-# After so many steps downhill the stride grows.
+# After this many steps downhill the stride grows.
 _SAME_STRIDES = 8
 # The finest spacings and windows, as a fraction of the step: for large steps, smaller ones would
 # be lost in rounding.

@@ -1,15 +1,16 @@
 """Newton's method on a smooth hinge: for many rows of few features.
 
 Problem
-    min over w, b   1/2 |w|^2 (+ 1/2 b^2 if penalised) + sum_i c_i loss(y_i (w.x_i + b))
-                    hinge, squared hinge
+    min over w, b   1/2 |w|^2 (+ 1/2 b^2 if penalised) + sum_i c_i loss(1 - y_i (w.x_i + b))
+                    any of losses.py
 Dual
     max over alpha  sum_i (alpha_i - shift_i alpha_i^2 / 2) - 1/2 |X^T A|^2,   A_i = alpha_i y_i
     hinge           0 <= alpha_i <= c_i,  shift_i = 0
     squared hinge   0 <= alpha_i,         shift_i = 1 / (2 c_i)
+    smooth hinge    0 <= alpha_i <= c_i,  shift_i = 1 / c_i
     free intercept  sum_i A_i = 0
 
-With z_i = 1 - y_i s_i, the hinge is smoothed: it is quadratic between 0 and delta.
+With z_i = 1 - y_i s_i, the hinge is smoothed: it is quadratic between 0 and delta:
 
     h(z) = 0 | z^2 / (2 delta) | z - delta / 2      for  z <= 0 | 0 < z < delta | z >= delta
 
@@ -19,7 +20,7 @@ every gradient w - X^T A comes with a lower bound on the original problem. The g
     primal(w) - dual(alpha) = sum_i (c_i max(0, z_i) - alpha_i z_i) + 1/2 |w - X^T A|^2
 
 has two parts: the smoothing gap, and half the squared gradient. delta shrinks as soon as the
-smoothing gap is the larger part. The squared hinge is smooth, and needs no delta.
+smoothing gap is the larger part. The squared and the smooth hinge need no delta.
 
 Each iteration
     1. computes alpha from z, and X^T A from the rows: gradient, dual value, certificate;
@@ -74,7 +75,7 @@ _BYTES, _BYTES_ON_GPU = 1 << 27, 1 << 32
 # At w = 0 all rows have z = 1. With this delta all of them are curved.
 _FIRST_DELTA = 1.5
 
-# A cold start first solves one row in so many, if these are at least so many rows, and so many per
+# A cold start first solves one row in 16, if these are at least this many rows, and this many per
 # feature. The sample is solved to _SAMPLE_TOL: its optimum differs by more from that of all rows.
 _SAMPLE_ONE_IN, _SAMPLE_ROWS, _SAMPLE_ROWS_PER_FEATURE = 16, 1000, 20
 _SAMPLE_TOL = 3e-3

@@ -22,7 +22,7 @@ from widemargin.solvers.lockstep import PAUSE, Product, Requests
 # Up to this many features the Hessian is computed and factorised. At 784 dense features that
 # takes half to nine tenths of the time of conjugate gradients.
 CHOLESKY_FEATURES = 1000
-# At most so many steps of conjugate gradients: then a new point tells more.
+# At most this many steps of conjugate gradients: then a new point tells more.
 _CG_STEPS = 250
 
 

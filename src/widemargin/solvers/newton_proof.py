@@ -25,7 +25,7 @@ from widemargin.problem import Intercept
 from widemargin.solvers.lockstep import Requests
 from widemargin.solvers.newton_direction import Curved, Slope
 
-# At most so many rounds. Each must leave at most this fraction of the excess before it.
+# At most this many rounds. Each must leave at most this fraction of the excess before it.
 _ROUNDS, _PROGRESS = 4, 0.5
 
 

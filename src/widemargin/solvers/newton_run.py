@@ -39,7 +39,7 @@ _LEFT_BY_WORKING_SET, _LEFT_OF_GAP = 0.5, 1e-3
 _LEFT_BY_SUBSAMPLE, _LEFT_BY_GOOD_SUBSAMPLE = 1e-3, 0.25
 # With fewer rows times features than this, a full pass costs no more than a working set.
 MANY_ENTRIES = 1 << 22
-# So often settled rows that changed pieces join the working set, before a short step is taken.
+# How often settled rows that changed pieces join the working set before a short step is taken.
 _ROUNDS = 3
 # How many rows are sorted to find the size of the working set.
 _PROBED = 1 << 12

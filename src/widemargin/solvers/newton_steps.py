@@ -28,7 +28,7 @@ _SHRINK, FRACTION_OF_GAP = 0.2, 0.3
 SHORT_STEP, _WAY_AHEAD, _LITTLE_AHEAD = 0.5, 1.0, 0.3
 # The slope left by a line search, as a fraction of the first slope.
 _SLOPE_LEFT = 1e-3
-# At most so many steps over a working set or subsample: then a full pass tells more.
+# At most this many steps over a working set or subsample: then a full pass tells more.
 _STEPS = 20
 
 

@@ -13,17 +13,13 @@ import numpy as np
 from widemargin.data.rows import LeverageRows
 from widemargin.solvers import newton_proof
 from widemargin.solvers.lockstep import Product, Requests
-from widemargin.solvers.newton_direction import (
-    CHOLESKY_FEATURES,
-    QuadraticTerms,
-    Settled,
-    Slope,
-)
+from widemargin.solvers.newton_direction import CHOLESKY_FEATURES, QuadraticTerms, Settled, Slope
 from widemargin.solvers.newton_steps import NewtonSteps
 
-# One of so many rows is in the subsample. If it has m of n rows, then a step by it leaves about d
-# / m of the distance to the optimum, and so has a sample of as many rows before; and a proof by
-# it costs n / m times that distance. So one row in s takes s^1.5 times as many rows per feature.
+# A subsample has one row in s, for one of these s. If it has m of n rows, a step by it leaves
+# about d / m of the distance to the optimum, as did a step by a sample of that size before it;
+# and a proof by it costs n / m times that distance. So it takes s^1.5 times this many rows per
+# feature.
 _ONE_IN, _ROWS_PER_FEATURE = (8, 16, 32, 64), 80
 # With fewer rows times features, or entries per row, a Hessian costs no more than a few full
 # passes.
@@ -37,7 +33,7 @@ _LEAST_CURVED, _LEAST_CLASS = 0.3, 0.08
 _RARE, _VERY_RARE, _MOST_RARE = 10.0, 30.0, 0.1
 # How many rows are probed for rare features.
 _PROBED = 1 << 13
-# How many rows are gone through together: a vector for all rows would cost page faults.
+# How many rows are processed together: a vector for all rows would cost page faults.
 _AT_ONCE = 1 << 14
 
 

@@ -28,7 +28,7 @@ from widemargin.solvers.pieces import Piece
 
 # From this fraction on memory counts as nearly full, and eps shrinks by this factor.
 _NEARLY_FULL, _SHRINK = 0.9, 0.9
-# At least so many visits to kept rows for each row that was read.
+# At least this many visits to kept rows for each row that was read.
 _VISITS_TO_KEPT_ROWS = 4.0
 # Smaller pieces are joined: the kernel should take longer than its call.
 _SMALL_PIECE = 1 << 20
