@@ -283,7 +283,7 @@ def arithmetic(X, y) -> float:
         questions = tasks.Questions([line], [])
         began = time.perf_counter()
         tasks.line_sums(part, questions)
-        tasks.shares(part, questions, [0.1])
+        tasks.answers(part, questions, [0.1])
         taken.append(time.perf_counter() - began)
         center = center._replace(name=f"{j + 1}")  # whose scores the part has now
     tasks.forget([part.name])
@@ -404,8 +404,8 @@ def measured_costs() -> Costs:
     feature = one(10, 1, N_FEATURES) / N_FEATURES
     few, many = ((one(100_000, m, N_FEATURES) - feature * N_FEATURES) / 1e5 for m in (10, 50))
     entry = (many - few) / 40
-    share = tasks.Share(0.1, np.ones(N_FEATURES), np.ones(1), np.ones(1), 0.0, 0.0, 0)
-    add = seconds_of(lambda: tasks.add_shares([[share]] * _FAN)) / (_FAN - 1) / N_FEATURES
+    sums = tasks.PlaneSums(0.1, np.ones(N_FEATURES), np.ones(1), np.ones(1), 0.0, 0.0, 0)
+    add = seconds_of(lambda: tasks.add_answers([[sums]] * _FAN)) / (_FAN - 1) / N_FEATURES
     with cluster(2) as client:
         sizes = np.array([1, 4, 16, 64, 128])
         done = [empty_round(client, n) for n in sizes]

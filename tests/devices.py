@@ -30,7 +30,7 @@ KERNELS = (
     "margin_rates",
     "margin_sums",
     "mean_curvature",
-    "mixture",
+    "weighted_sum",
     "places",
     "products",
     "rates",

@@ -8,7 +8,7 @@ from sklearn.datasets import make_classification
 from tests.device_array import device
 from tests.devices import DeviceRows, no_gpu_but_all_else  # noqa: F401  a fixture
 from widemargin import LinearRanker, LinearSVC, LinearSVCCV, OrdinalSVC, certify, svm_path
-from widemargin.arrays import beside
+from widemargin.arrays import move_to
 from widemargin.certificate import upper_bound
 from widemargin.data.devices import NoGpuError
 from widemargin.monitor import Monitor
@@ -91,7 +91,7 @@ def test_an_answer_to_a_very_long_step_is_true(data, intercept):
     problem = Problem(DeviceRows(X), Hinge(y, device(np.full(y.size, 0.1))), intercept)
     oracle = GpuOracle(problem, Monitor(1e-3, 1))
     w = np.random.default_rng(0).normal(size=X.shape[1]).astype(np.float32)
-    w = beside(w, problem.rows.coef_like)
+    w = move_to(w, problem.rows.coef_like)
     center, target = oracle.place(w, 0.1), oracle.place(0.999999 * w, 0.1)
     oracle.begin(center, State.zero(problem).dual)
     answer = oracle.step(center, target, None, 0.0)

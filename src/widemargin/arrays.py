@@ -1,32 +1,32 @@
-"""Arrays on the host and on a GPU, side by side.
+"""Arrays on the host and on a GPU.
 
-NumPy's functions work on either: called on CuPy's arrays, they are CuPy's. What is left to say is
-where new arrays are to be.
+NumPy's functions work on both: called with CuPy's arrays, they call CuPy. These functions say
+where new arrays are made.
 """
 
 import numpy as np
 
-# Rows that are gone through together: vectors of so many numbers stay in the processor's cache.
-# A GPU would have too little to do.
+# So many rows are processed together: vectors of this length stay in the processor's cache. A GPU
+# would have too little to do.
 _ROWS_AT_ONCE, _ROWS_AT_ONCE_ON_GPU = 1 << 15, 1 << 18
 
 
 def as_array(values, dtype):
-    """Return `values` as an array of `dtype`, in place where they are one."""
+    """Return `values` as an array of `dtype`; no copy if they are one."""
     if not hasattr(values, "__array_function__"):
         values = np.asarray(values)
     return values.astype(dtype, copy=False)
 
 
 def on_host(array):
-    """Return the same numbers in an array on the host, in place where they are there."""
+    """Return the array on the host; no copy if it is there."""
     return array.get() if hasattr(array, "get") else array
 
 
-def beside(array, other):
-    """Return the same numbers in an array where `other` is, in place where they are there.
+def move_to(array, other):
+    """Return the array on the device of `other`; no copy if it is there.
 
-    None is on the host.
+    If `other` is None, this is the host.
     """
     if isinstance(array, float) or type(array) is type(other):
         return array
@@ -36,9 +36,9 @@ def beside(array, other):
 
 
 def parts_of(values):
-    """Yield slices of the rows that `values` (n,) or (n, k) are of, to go through one by one.
+    """Yield slices of the rows of `values`, (n,) or (n, k), to be processed one by one.
 
-    What is made of a part stays in cache, where a new vector of all rows would have fresh pages.
+    Results for a part stay in the cache. A new vector for all rows would cause page faults.
     """
     n_rows = len(values)
     step = _ROWS_AT_ONCE if isinstance(values, np.ndarray) else _ROWS_AT_ONCE_ON_GPU

@@ -1,18 +1,18 @@
-"""The proof that comes with a model: primal value, dual value, and the gap between them.
+"""The certificate of a model: primal value, dual value, and the duality gap between them.
 
-For  P(w, b) = 1/2 |w|^2 + r(X w + b)  any dual variables A give a lower bound on every
-P: weak duality,  P(w, b) >= D(A) = -r*(-A) - 1/2 |X^T A|^2,  if A satisfies the dual's
-constraints; with a free intercept these include  sum_i A_i = 0. So a model is within
-``primal - dual`` of the best there is, whoever found it and however.
+For  P(w, b) = 1/2 |w|^2 + r(X w + b),  any dual variables A give a lower bound on every
+P by weak duality:  P(w, b) >= D(A) = -r*(-A) - 1/2 |X^T A|^2,  if A satisfies the dual's
+constraints. With a free intercept, these include  sum_i A_i = 0. So the objective of a model is
+within ``primal - dual`` of the optimum, whichever solver found it.
 
-Where -r*(-A) has no closed form, A is a convex combination of slopes of planes under r, and the
-same combination of their heights at zero is a lower bound on it. Such dual variables are given
-as points: the planes that touch r there are found again, by asking the risk.
+If -r*(-A) has no closed form, A is a convex combination of slopes of planes below r. The same
+combination of their heights at zero is a lower bound on it. Such dual variables are given as
+points: the risk recomputes the planes that touch r there.
 
-All of it is computed in float64 from coefficients and dual variables. No solver is known
-here, and none is trusted: dual variables that break a constraint are repaired first, which
-can only weaken the bound, never falsify it. Rounding is part of the proof: what it may have
-done at most (rounding.py) is added to the primal value and taken off the dual value.
+Everything is computed in float64 from coefficients and dual variables. This module knows no
+solver, and trusts none: dual variables that violate a constraint are repaired first, which can
+only lower the bound. Rounding is part of the proof: the largest possible rounding error
+(rounding.py) is added to the primal value and subtracted from the dual value.
 """
 
 import math
@@ -22,24 +22,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from widemargin.arrays import beside, parts_of
+from widemargin.arrays import move_to, parts_of
 from widemargin.data.rows import BlockRows, PreciseRows
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Bound, MarginRisk, RowRisk
 from widemargin.rounding import SUM, gamma, squares
 from widemargin.words import percent_at_most, times_at_most
 
-# A gap that is a smaller part of its values than this may as well be none: both were rounded.
+# A smaller relative gap counts as none: both values are rounded.
 _ROUNDING = 1e-11
-# The roundings that a score goes through beside its sum: an offset is added, it is multiplied,
-# taken from 1, or is that of coefficients that were multiplied.
+# How many roundings a score may have besides those of its sum: an offset is added, it is
+# multiplied, subtracted from 1, or computed with coefficients that were multiplied.
 _MORE = 16
-# Where rounding may make so much of what a tolerance allows, it is worth a closer look: rows in
+# If rounding may be more than this fraction of the tolerance, it is bounded more closely: rows in
 # memory are multiplied in twice the precision.
 _CLOSER_LOOK = 0.01
-#: the tolerance that a certificate is made for, where nobody says
+#: default tolerance that certificates are made for
 FINE_TOL = 1e-8
-# Squares of smaller numbers are lost; this is far above what they add up to.
+# The squares of smaller numbers underflow. This is far more than their sum can be.
 _TINY = 1e-150
 
 
@@ -54,9 +54,9 @@ class Certificate:
     dual : float
         Value of the dual variables; the optimum is at least this.
     parts : tuple of Certificate
-        One per class where several problems were solved; their sum is this certificate.
+        One per class if several problems were solved; their sum is this certificate.
     rounding : float
-        How much of the gap is allowed for rounding; both values include their share.
+        How much of the gap is due to bounds on rounding errors, which both values include.
     """
 
     primal: float
@@ -66,17 +66,17 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """How far, at most, the model's objective is above the optimum."""
+        """How far the model's objective is above the optimum, at most."""
         return self.primal - self.dual
 
     @property
     def relative_gap(self) -> float:
-        """The gap as a fraction of the primal value: what `tol` bounds."""
+        """The gap as a fraction of the primal value, which is compared with `tol`."""
         return self.gap / self.primal if self.primal != 0.0 else 0.0
 
     @classmethod
     def total(cls, parts) -> "Certificate":
-        """Return the certificate of several problems solved side by side."""
+        """Return the certificate of several problems together."""
         parts = tuple(parts)
         if len(parts) == 1:
             return parts[0]
@@ -93,10 +93,10 @@ class Certificate:
     def bound_in_words(self) -> str:
         """Say how far above the optimum the objective can be at most.
 
-        In parts of the dual value: the optimum is at least that, so the sentence is true
-        however large the gap is.
+        This is relative to the dual value. The optimum is at least that, so the sentence is true
+        for any gap.
         """
-        if self.primal == 0.0:  # no objective is less
+        if self.primal == 0.0:  # objectives are never negative
             return "proved optimal"
         if self.dual > self.primal:
             return "with a lower bound above it: neither is to be trusted"
@@ -115,17 +115,17 @@ class Certificate:
 
 
 def _rounded(values, towards):
-    """Return the sum of values, rounded towards one side."""
+    """Return the sum of values, rounded towards the side `towards`."""
     total = math.fsum(values)
     missing = math.fsum([*values, -total])
     return math.nextafter(total, towards) if missing * towards > 0.0 else total
 
 
 def upper_bound(problem: Problem, coef, offset, scores=None, tol=FINE_TOL) -> Bound:
-    """Return a bound above P(coef, offset), which is off by rounding alone.
+    """Return an upper bound on P(coef, offset), which exceeds it by rounding alone.
 
-    `scores` = X coef saves a pass where it is known. Where rounding may be more than a small share
-    of `tol`, it is bounded more closely.
+    `scores` = X coef saves a pass where it is known. If rounding may be more than a small
+    fraction of `tol`, it is bounded more closely.
     """
     if scores is None:
         scores = problem.rows.plain.scores(coef)
@@ -133,22 +133,22 @@ def upper_bound(problem: Problem, coef, offset, scores=None, tol=FINE_TOL) -> Bo
     if problem.intercept is Intercept.PENALIZED:
         penalty += 0.5 * squares(offset)
     errors = score_errors(problem.rows, coef, offset)
-    bound = _with_losses(problem, penalty, scores, beside(offset, scores), errors)
+    bound = _with_losses(problem, penalty, scores, move_to(offset, scores), errors)
     if _is_blurred(bound, tol, problem.rows):
         return _closer_bound(problem, penalty, coef, offset, scores, errors)
     return bound
 
 
 def _is_blurred(bound, tol, rows):
-    """Return whether a bound is worth a closer look, and the rows can have one."""
+    """Return whether rounding is too large, and rows can compute it more precisely."""
     blurred = bound.rounding > _CLOSER_LOOK * tol * bound.value
     return blurred and isinstance(rows, PreciseRows)
 
 
 def _with_losses(problem, penalty, scores, offset, errors, low=None):
-    """Return the bound above `penalty` and the losses at scores + offset, (n,) or (n, k)."""
+    """Return an upper bound on `penalty` plus the losses at scores + offset, (n,) or (n, k)."""
     bounds = []
-    # A risk that is no sum over rows has but one part.
+    # A risk that is not a sum over rows has only one part.
     sums = isinstance(problem.risk, RowRisk)
     for part in parts_of(scores) if sums else [slice(0, len(scores))]:
         some = problem.risk.part(part.start, part.stop)
@@ -160,7 +160,7 @@ def _with_losses(problem, penalty, scores, offset, errors, low=None):
 
 
 def _closer_bound(problem, penalty, coef, offset, scores, errors):
-    """As `_with_losses`, by scores in twice the precision, of rows that may have a loss."""
+    """As `_with_losses`, with scores in twice the precision for rows that may have a loss."""
     rows, scores, errors = problem.rows, scores + offset, errors[:]
     index = np.flatnonzero(problem.risk.may_have_loss(scores, errors))
     low, largest = np.zeros_like(scores), np.zeros(index.size)
@@ -169,7 +169,7 @@ def _closer_bound(problem, penalty, coef, offset, scores, errors):
         column = (index, j) if scores.ndim == 2 else index
         scores[column], low[column], sizes = rows.precise_scores(index, w, offsets[j])
         largest = np.maximum(largest, sizes)
-    # Rounding of rounding; and what a product may lose that is too small for float64.
+    # Rounding errors of the second order, and products that underflow.
     errors[index] = 2.0 * gamma(rows.longest_row + _MORE) ** 2 * largest + _TINY
     return _with_losses(problem, penalty, scores, 0.0, errors, low)
 
@@ -182,9 +182,9 @@ def lengths(rows, part=slice(None)):
 
 
 class ScoreErrors(NamedTuple):
-    """How far scores, as they are computed, may be from the true ones: an array (n,), not stored.
+    """Bounds on the errors of computed scores, (n,), which are not stored.
 
-    It is made where it is asked for, part by part.
+    They are computed when they are read, for a part of the rows.
     """
 
     row_lengths: np.ndarray  # (n,) |x_i|
@@ -201,26 +201,26 @@ class ScoreErrors(NamedTuple):
 
 
 def score_errors(rows, coef, offset) -> ScoreErrors:
-    """Return how far X coef + offset, as it is computed, may be from the true one.
+    """Return bounds on the errors of X coef + offset, as it is computed.
 
-    The score x_i.w is off by no more than gamma(m) |x_i| |w|, where rows have m entries at most.
+    The error of x_i.w is at most gamma(m) |x_i| |w| for rows with at most m entries.
     """
     if not coef.any():
         return ScoreErrors(rows.lengths, 0.0, 0.0)
     longest = math.sqrt(float(np.square(coef).sum(axis=0).max()))
     farthest = abs(offset) if isinstance(offset, float) else float(np.abs(offset).max())
-    share = (1.0 + SUM) * gamma(rows.longest_row + _MORE)
-    fixed = share * (longest + farthest) * _TINY + share * farthest
-    return ScoreErrors(rows.lengths, share * (longest + _TINY), fixed)
+    relative = (1.0 + SUM) * gamma(rows.longest_row + _MORE)
+    fixed = relative * (longest + farthest) * _TINY + relative * farthest
+    return ScoreErrors(rows.lengths, relative * (longest + _TINY), fixed)
 
 
 def lower_bound(problem: Problem, dual, tol=FINE_TOL) -> tuple[Bound, np.ndarray]:
-    """Return a bound below every P, proved by a feasible point near `dual`, and X^T A there.
+    """Return a lower bound on every P, by a feasible point near `dual`, and X^T A of that point.
 
     Parameters
     ----------
     dual : ndarray of shape (n,) or (n, k), or Tangents
-        As a State's.
+        As in a State.
     """
     risk, rows = problem.risk, problem.rows.plain
     if isinstance(risk, RowRisk):
@@ -244,7 +244,7 @@ def feasible_near(problem: Problem, dual: np.ndarray) -> np.ndarray:
 
 
 def proved_by(problem, A, combined, tol=FINE_TOL) -> Bound:
-    """Return the bound that feasible dual variables A prove, where X^T A is about `combined`."""
+    """Return the bound of feasible dual variables A, where X^T A is `combined` up to rounding."""
     sums = dual_sums(problem.rows, problem.risk, A, combined)
     bound = sums.bound(problem.intercept)
     if _is_blurred(bound, tol, problem.rows):
@@ -253,31 +253,31 @@ def proved_by(problem, A, combined, tol=FINE_TOL) -> Bound:
 
 
 def dual_sums(rows, risk: RowRisk, A, combined) -> "Sums":
-    """Return the sums that feasible dual variables A make."""
+    """Return the sums over rows for feasible dual variables A."""
     heights = [risk.part(part.start, part.stop).dual(A[part]) for part in parts_of(A)]
     return Sums(
         math.fsum(heights),
         combined,
         totals=column_sums(A),
         **_sizes(rows, A),
-        height_error=SUM + gamma(2 * A[:1].size),  # a row's classes are added up, too
+        height_error=SUM + gamma(2 * A[:1].size),  # with the sum over a row's classes
     )
 
 
 def convex_weights(tangents):
-    """Return the weights of planes, none negative and their sum 1 at most, as a list."""
+    """Return the weights of planes as a list, nonnegative and with a sum of at most 1."""
     weights = np.maximum(tangents.weights, 0.0)
     return (weights / max(1.0, weights.sum())).tolist()
 
 
 def tangent_sums(rows, weights, cuts) -> "Sums":
-    """Return the sums of a convex combination of planes under a risk that is no sum over rows."""
+    """Return the sums for a convex combination of planes, for a risk that is no sum over rows."""
     A, height = np.zeros(rows.n_rows, like=rows.like), 0.0
     for weight, cut in zip(weights, cuts, strict=True):
         A -= weight * cut.slope
         height += weight * cut.constant
-    # A row's slope is what pulls it up less what pushes it down: each of them is a sum over rows,
-    # and all of them together are twice the weight of all pairs, the height.
+    # A row's slope is a difference of two sums over rows. All of these sums together are twice the
+    # weight of all pairs, which is the height.
     error = gamma(2 * rows.n_rows + 2 * len(weights) + 64)
     longest = float(lengths(rows).max()) if height > 0.0 else 0.0
     sizes = _sizes(rows, A)
@@ -287,7 +287,7 @@ def tangent_sums(rows, weights, cuts) -> "Sums":
 
 
 def _closer_sums(rows, A, sums):
-    """Return the sums with error bounds for each feature and, of two classes, the exact total."""
+    """Return the sums with errors bounded per feature and, for two classes, the exact total."""
     columns = A.reshape(len(A), -1).T
     terms = [rows.combine_sizes(np.ascontiguousarray(column)) for column in columns]
     sums = sums._replace(terms=np.stack(terms, axis=-1).reshape(sums.combined.shape))
@@ -297,7 +297,7 @@ def _closer_sums(rows, A, sums):
     can_give = np.flatnonzero(A * np.sign(total) >= abs(total))
     if can_give.size == 0:
         return sums
-    # The excess is taken from the shortest row whose dual variable is large enough.
+    # The excess is subtracted from the shortest row whose dual variable is large enough.
     row = int(can_give[rows.squared_norms()[can_give].argmin()])
     some = rows.take(np.array([row]))
     pull = abs(float(some.scores(sums.combined)[0]))
@@ -311,13 +311,13 @@ def _closer_sums(rows, A, sums):
 
 
 def column_sums(A):
-    """Return the sum of A (n,), or of its columns, (1,) or (k,), each by halves."""
+    """Return the sum of A (n,) or of its columns, (1,) or (k,), by pairwise summation."""
     columns = [A] if A.ndim == 1 else [A[:, j] for j in range(A.shape[1])]
     return np.array([float(column.sum()) for column in columns])
 
 
 def _sizes(rows, A):
-    """Return what is asked for of |A| beside the rows' lengths."""
+    """Return sums of |A_i|, with and without the rows' lengths."""
     sums, longest = [(0.0, 0.0, 0)], 0.0
     for part in parts_of(A):
         size = np.abs(A[part]) if A.ndim == 1 else np.abs(A[part]).sum(axis=1)
@@ -338,7 +338,7 @@ def _sizes(rows, A):
 
 
 class Sums(NamedTuple):
-    """Sums over rows that a lower bound follows from."""
+    """Sums over rows, from which a lower bound is computed."""
 
     height: float  # -r*(-A)
     combined: np.ndarray  # X^T A
@@ -347,15 +347,15 @@ class Sums(NamedTuple):
     pull: float  # sum_i |A_i| |x_i|
     longest: float  # the largest |x_i|
     n_used: int  # how many A_i are not zero
-    height_error: float  # of its terms
-    more: float = 0.0  # error of X^T A, in length, beyond that of a sum in float64
+    height_error: float  # relative to its terms
+    more: float = 0.0  # error of X^T A, as a length, beyond that of a sum in float64
     slope_error: float = 0.0  # of A itself
-    totals_error: float = SUM  # of a sum of |A_i|
-    terms: np.ndarray | None = None  # |X|^T |A|, where it is known
-    pull_of_one: float | None = None  # |x_i.combined| of the row that the excess is taken from
+    totals_error: float = SUM  # relative to a sum of |A_i|
+    terms: np.ndarray | None = None  # |X|^T |A|, if it is known
+    pull_of_one: float | None = None  # |x_i.combined| of the row that gives up the excess
 
     def plus(self, other: "Sums") -> "Sums":
-        """Return the sums over both of two parts of the rows."""
+        """Return the sums over two parts of the rows together."""
         return Sums(
             self.height + other.height,
             self.combined + other.combined,
@@ -371,7 +371,7 @@ class Sums(NamedTuple):
         )
 
     def bound(self, intercept: Intercept) -> Bound:
-        """Return height - 1/2 |combined|^2, less what rounding and imbalance may make of it."""
+        """Return height - 1/2 |combined|^2, minus bounds on rounding errors and imbalance."""
         unsure = gamma(self.n_used + 64) + self.slope_error
         square = squares(self.combined)
         length = (1.0 + SUM) * math.sqrt(square)
@@ -386,9 +386,9 @@ class Sums(NamedTuple):
         if intercept is Intercept.PENALIZED:
             square += squares(totals)
         elif intercept is Intercept.FREE:
-            # A sums to zero only up to rounding. Dual variables that do so exactly are near: the
-            # excess of a class is taken away along paths through at most k classes, so that
-            # at most k times the excess is taken away in all.
+            # A sums to zero only up to rounding. Dual variables with sum zero are near: the
+            # excess of a class moves along paths through at most k classes, so the total change
+            # is at most k times the excess.
             moved = float(totals.sum()) * totals.size
             pull = math.sqrt(2.0) * self.longest * moved
             one = length * pull if self.pull_of_one is None else self.pull_of_one * moved
@@ -398,7 +398,7 @@ class Sums(NamedTuple):
 
 
 def certify_state(problem: Problem, state: State, tol=FINE_TOL) -> Certificate:
-    """Return the certificate of `state`, from nothing but its numbers."""
+    """Return the certificate of `state`, computed from its numbers alone."""
     if isinstance(problem.rows, BlockRows) and isinstance(problem.risk, MarginRisk):
         return certify_in_one_pass(problem, state, tol=tol).certificate
     primal = upper_bound(problem, state.coef, state.offset, tol=tol)
@@ -406,17 +406,17 @@ def certify_state(problem: Problem, state: State, tol=FINE_TOL) -> Certificate:
 
 
 def certificate_of(primal: Bound, dual: Bound) -> Certificate:
-    """Return the certificate that two bounds make; no objective is below 0."""
+    """Return the certificate of two bounds; the dual value is at least 0."""
     dual_value = max(dual.value, 0.0)
     return Certificate(primal.value, dual_value, rounding=primal.rounding + dual.rounding)
 
 
 class Checked(NamedTuple):
-    """What one pass over the rows tells about a state."""
+    """The results of one pass over the rows, for a state."""
 
     primal: Bound
     dual: Bound
-    offset: float  # the best one, where it was asked for
+    offset: float  # the best one, if it was asked for
     scores: np.ndarray  # (n,) X coef
     A: np.ndarray  # (n,) the dual variables that were certified
     combined: np.ndarray  # (d,) X^T A
@@ -429,9 +429,9 @@ class Checked(NamedTuple):
 def certify_in_one_pass(
     problem: Problem, state: State, best_offset: bool = False, tol=FINE_TOL
 ) -> Checked:
-    """Certify a state over rows on disk, at the price of one pass and little memory.
+    """Certify a state over rows on disk, in one pass and with little memory.
 
-    With `best_offset`, a free intercept is first moved to where it is best for `state.coef`.
+    With `best_offset`, a free intercept is first set to its optimum for `state.coef`.
     """
     risk = problem.risk
     assert isinstance(risk, MarginRisk)

@@ -10,8 +10,8 @@ so that a row of cost c has a dual variable alpha = c a with the term and the bo
     alpha - eps |alpha| - shift alpha^2 / 2,    lower <= alpha <= upper
     shift = bend / c,   lower = c low,   upper = c high
 
-The best a is the slope of the loss: r, shrunk towards zero by eps, over bend, clipped to its
-bounds; where bend is zero, the bound itself. The kernels know these numbers and no names: a new
+The best a is the slope of the loss: r, shrunk towards zero by eps, divided by bend, and clipped to
+its bounds. If bend is zero, it is the bound itself. The kernels know only these numbers: a new
 loss is a row of the table below.
 """
 
@@ -27,9 +27,9 @@ class Loss:
     ----------
     name : str
     eps : float
-        Residuals up to this size cost nothing.
+        Residuals up to this size have no loss.
     low, high : float
-        Bounds of the slope: low <= 0 <= high. A finite one goes on as a straight line.
+        Bounds of the slope: low <= 0 <= high. Beyond a finite bound the loss is linear.
     bend : float
         How slowly the slope rises between its bounds; 0 for a loss with a kink.
     """
@@ -46,7 +46,7 @@ class Loss:
 
     @property
     def numbers(self) -> tuple[float, float, float, float]:
-        """What kernels take."""
+        """The numbers as kernels take them."""
         return self.eps, self.low, self.high, self.bend
 
     @property
@@ -67,12 +67,12 @@ class Loss:
 
     @property
     def is_parabola(self) -> bool:
-        """Whether it is a parabola from some residual on, and nothing before."""
+        """Whether it is zero up to some residual, and a parabola from there on."""
         return self.eps == 0.0 and self.low == 0.0 and self.high == inf
 
     @property
     def is_one_sided(self) -> bool:
-        """Whether only positive residuals cost anything."""
+        """Whether only positive residuals have a loss."""
         return self.low == 0.0
 
 
@@ -81,5 +81,5 @@ HINGE = Loss("hinge")
 SQUARED_HINGE = Loss("squared_hinge", high=inf, bend=0.5)
 SMOOTH_HINGE = Loss("smooth_hinge", bend=1.0)
 
-#: losses of classes, by the names that estimators take
+#: losses of classes, by their names in estimators
 LOSSES = {loss.name: loss for loss in (HINGE, SQUARED_HINGE, SMOOTH_HINGE)}

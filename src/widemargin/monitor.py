@@ -1,8 +1,8 @@
-"""When to stop, and what to remember: tolerance, limits, Ctrl-C, history.
+"""When to stop, and what to record: tolerance, limits, Ctrl-C, history.
 
-A solver asks its `Monitor` two things. Between kernel calls, ``monitor.must_stop()``: has
-time run out, has somebody pressed Ctrl-C? At each gap check, ``monitor.check(...)``: is the
-proof good enough, are there iterations left? Everything else is the solver's own business.
+A solver asks its `Monitor` two questions. Between kernel calls, ``monitor.must_stop()``: is
+the time up, or was Ctrl-C pressed? At each gap check, ``monitor.check(...)``: is the certificate
+good enough, or are the iterations used up?
 """
 
 import math
@@ -17,13 +17,13 @@ from typing import NoReturn
 from widemargin.certificate import Certificate
 from widemargin.kernels.jit import clock
 
-# A killed run loses this much time at most, and what its last save took.
+# A killed run loses at most this much time, and the time of its last save.
 _SECONDS_BETWEEN_SAVES = 20.0
-# A gap is as small as rounding lets it be, once what else there is of it is this share of that.
+# A run stops with status "rounding" if the rest of the gap is this fraction of its rounding error.
 _OF_ROUNDING = 0.1
 
 
-#: why a run stopped that did not get as far as it was asked to, and that nobody stopped
+#: statuses of runs that stopped before their tolerance, other than by Ctrl-C or a callback
 FELL_SHORT = ("max_iter", "max_time", "rounding", "inconsistent")
 #: all that a run can end with
 STATUSES = ("converged", "interrupted", "callback", *FELL_SHORT)
@@ -48,9 +48,9 @@ class Record:
     phases : dict of str to float
         Seconds spent, by phase.
     disk_passes : int
-        Times that all rows were read from disk since the fit began, for whichever problem.
+        How often all rows were read from disk since the fit began, for all problems.
     network_bytes : int
-        Sent to all workers of a cluster and back.
+        Bytes sent to all workers of a cluster and back.
     """
 
     problem: int
@@ -71,7 +71,7 @@ class Record:
 
 
 def raise_out_of_range(primal: float, dual: float) -> NoReturn:
-    """Raise FloatingPointError: an objective, or its lower bound, is no finite number."""
+    """Raise FloatingPointError: an objective or its lower bound is not finite."""
     raise FloatingPointError(
         f"training left the range of float64: the objective is {primal:g}, its lower bound "
         f"{dual:g}. Scale the features, or use smaller C and weights."
@@ -79,20 +79,20 @@ def raise_out_of_range(primal: float, dual: float) -> NoReturn:
 
 
 class Interruption:
-    """A flag that Ctrl-C raises while `watching`; a second Ctrl-C interrupts as usual."""
+    """A flag that Ctrl-C sets while `watching`; a second Ctrl-C interrupts as usual."""
 
     def __init__(self):
         self.requested = False
 
     @contextmanager
     def watching(self):
-        """Take over SIGINT, where this thread may: only the main one receives signals."""
+        """Handle SIGINT if this is the main thread: only that one receives signals."""
         if threading.current_thread() is not threading.main_thread():
             yield self
             return
         previous = signal.getsignal(signal.SIGINT)
         if previous is not signal.default_int_handler:
-            # Somebody handles Ctrl-C already (or ignores it): that is theirs to decide.
+            # Ctrl-C already has a handler, or is ignored: that is not to be changed.
             yield self
             return
 
@@ -111,7 +111,7 @@ class Interruption:
 class Phase:
     """A context that adds the time spent inside to seconds[name].
 
-    A class, since there is one for every pass: a generator would take three times as long.
+    It is a class because each pass uses one: a generator would take three times as long.
     """
 
     def __init__(self, seconds: dict[str, float], name: str):
@@ -126,7 +126,7 @@ class Phase:
 
 
 class Monitor:
-    """Watches one problem.
+    """Decides when to stop one problem, and records its history.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class Monitor:
     max_iter : int
         Passes over the rows.
     max_time : float or None
-        Seconds for this problem, counted from now, by a clock that leaves out compilation.
+        Seconds for this problem, from now on, by a clock that does not count compilation.
     interruption : Interruption or None
     on_check : callable(Record, State) -> bool or None
         Called after each gap check; True asks the solver to stop.
@@ -144,9 +144,9 @@ class Monitor:
     started : float or None
         The clock reading that history counts from; now, by default.
     save : callable(State) or None
-        Given the state now and then, to be kept for a run that goes on from it.
+        Called with the state from time to time, for checkpoints.
     times_read : callable() -> int or None
-        Tells how often all rows were read from disk so far; None where they are not there.
+        Returns how often all rows were read from disk; None if they are not on disk.
     """
 
     def __init__(
@@ -174,17 +174,17 @@ class Monitor:
         self.phases: dict[str, float] = {}
         self.iteration = 0.0
         self.times_read = times_read or (lambda: 0)
-        self.handed_over_to = ""  # the solver that went on where another one was stuck
+        self.handed_over_to = ""  # the solver that took over when another one was stuck
         self.network_bytes = 0
         self.status = "running"
         self.certificate: Certificate | None = None
 
     def phase(self, name: str) -> Phase:
-        """Add the time spent inside to `phases[name]`."""
+        """Return a context that adds the time spent inside to `phases[name]`."""
         return Phase(self.phases, name)
 
     def save_now_and_then(self, state) -> None:
-        """Hand out `state` to be saved, if that was not done lately."""
+        """Save `state`, if that was not done lately."""
         if self.save is None:
             return
         now = time.perf_counter()
@@ -193,7 +193,7 @@ class Monitor:
             self.saved_at = time.perf_counter()
 
     def must_stop(self) -> bool:
-        """Return whether to stop at once, for a reason outside of the problem."""
+        """Return whether to stop at once: time is up, or the user interrupts."""
         if self.status == "running":
             if self.interruption.requested:
                 self.status = "interrupted"
@@ -204,7 +204,7 @@ class Monitor:
         return self.status != "running"
 
     def settle(self, certificate: Certificate) -> None:
-        """Put a certificate in place of the estimate that the last check was told of."""
+        """Replace the estimate of the last check by a certificate."""
         self.certificate = certificate
         self.history[-1] = replace(
             self.history[-1],

@@ -1,4 +1,4 @@
-"""What is to be solved, frozen; and the point a solver has reached."""
+"""Training problems, which do not change, and the states that solvers reach."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -18,7 +18,7 @@ class Intercept(Enum):
 
     @classmethod
     def of(cls, model) -> "Intercept":
-        """Return what an estimator's `fit_intercept` and `penalized_intercept` ask for."""
+        """Return the kind that `fit_intercept` and `penalized_intercept` of an estimator set."""
         if not model.fit_intercept:
             return cls.NONE
         return cls.PENALIZED if model.penalized_intercept else cls.FREE
@@ -42,14 +42,14 @@ class Problem:
 
 @dataclass(frozen=True)
 class Tangents:
-    """A convex combination of planes under the risk, each given by a point where it touches.
+    """A convex combination of planes below the risk, each given by a point where it touches.
 
-    What proves a lower bound where the risk's dual has no closed form.
+    It gives a lower bound if the risk's dual has no closed form.
 
     Attributes
     ----------
     weights : ndarray of shape (m,)
-        What they lack to 1 goes to the plane zero: no risk is negative.
+        If their sum is less than 1, the plane zero has the rest: no risk is negative.
     coefs : ndarray of shape (m, d)
     """
 
@@ -57,8 +57,8 @@ class Tangents:
     coefs: np.ndarray
 
     @classmethod
-    def mixed(cls, parts) -> "Tangents":
-        """Return a combination [(weight, Tangents)] as one."""
+    def weighted_sum(cls, parts) -> "Tangents":
+        """Return a weighted sum [(weight, Tangents)] as one combination."""
         return cls(
             np.concatenate([weight * part.weights for weight, part in parts]),
             np.concatenate([part.coefs for _, part in parts]),
@@ -67,12 +67,12 @@ class Tangents:
 
 @dataclass(frozen=True)
 class SparseDual:
-    """Dual variables of which most are zero, kept small.
+    """Dual variables of which most are zero, in little memory.
 
     Attributes
     ----------
     index : ndarray of shape (m,), uint32 or wider
-        Rows, rising, where they are not zero.
+        The rows where they are not zero, in increasing order.
     values : ndarray of shape (m,)
     n_rows : int
     """
@@ -83,7 +83,7 @@ class SparseDual:
 
     @classmethod
     def of(cls, dual: np.ndarray) -> "SparseDual":
-        """Return what an array (n,) has."""
+        """Return the sparse form of an array (n,)."""
         index = np.flatnonzero(dual)
         small = index.astype(np.uint32) if dual.size < 1 << 32 else index
         return cls(small, dual[index], dual.size)
@@ -101,7 +101,7 @@ class SparseDual:
 
 @dataclass
 class State:
-    """A primal point, a dual point, and what is needed to go on from there.
+    """A primal point and a dual point, from which a solver can continue.
 
     Attributes
     ----------
@@ -109,8 +109,8 @@ class State:
     offset : float or ndarray of shape (k,)
         The intercept b.
     dual : ndarray of shape (n,) or (n, k), or Tangents
-        alpha >= 0; `risk.signed(alpha)` are the dual variables A. Tangents where the risk
-        is no sum over rows. SparseDual while it waits for others: solvers know none.
+        alpha >= 0; `risk.signed(alpha)` are the dual variables A. Tangents if the risk is not
+        a sum over rows. SparseDual while other problems are solved; solvers do not take it.
     """
 
     coef: np.ndarray
@@ -118,16 +118,16 @@ class State:
     dual: np.ndarray | Tangents | SparseDual
 
     def packed(self) -> "State":
-        """Return the same with sparse dual variables, where these are smaller, to be kept."""
+        """Return this state with sparse dual variables, if these take less memory."""
         if not isinstance(self.dual, np.ndarray) or self.dual.ndim > 1:
             return self
-        bytes_for_each = self.dual.itemsize + 4  # and its row
+        bytes_for_each = self.dual.itemsize + 4  # with the index of its row
         if bytes_for_each * np.count_nonzero(self.dual) >= self.dual.nbytes:
             return self
         return State(self.coef, self.offset, SparseDual.of(self.dual))
 
     def unpacked(self) -> "State":
-        """Return the same as solvers take it."""
+        """Return this state with dense dual variables, as solvers take it."""
         if not isinstance(self.dual, SparseDual):
             return self
         return State(self.coef, self.offset, self.dual.dense())

@@ -10,7 +10,7 @@ _UNIT = 2.0**-53
 
 
 def gamma(m) -> float:
-    """Return the error of a sum of m products, as a share of the sum of their sizes."""
+    """Return the error of a sum of m products, as a fraction of the sum of their sizes."""
     return 1.01 * float(m) * _UNIT
 
 

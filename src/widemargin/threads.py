@@ -109,7 +109,7 @@ def _release(shared) -> None:
 one_for_blas = _OneForBlas()
 
 
-def shares(n_rows: int, work: int) -> list[tuple[int, int]]:
+def chunks(n_rows: int, work: int) -> list[tuple[int, int]]:
     """Return the range of rows (begin, end) of each thread; one range if there is little work."""
     count = min(_lent.get()[0], max(1, work // _WORTH_A_THREAD), max(1, n_rows))
     if count == 1:

@@ -37,9 +37,9 @@ def spot(of, seed=9):
     return questions.Spot(of, point(f"spot {seed}", seed))
 
 
-def assert_same(shares, expected):
-    for share, other in zip(shares, expected, strict=True):
-        for value, wanted in zip(share, other, strict=True):
+def assert_same(found, expected):
+    for sums, other in zip(found, expected, strict=True):
+        for value, wanted in zip(sums, other, strict=True):
             np.testing.assert_allclose(value, wanted, rtol=1e-12, atol=1e-12)
 
 
@@ -48,16 +48,16 @@ def test_scores_of_another_point_are_not_taken_for_those_of_this_one(part):
     expected = tasks.line_sums(part, asked)
     tasks.forget([part.name])
     elsewhere = questions.Questions([], [spot(asked.lines[0].recipe)])
-    tasks.shares(part, elsewhere, [])  # as a part that comes back may find
+    tasks.answers(part, elsewhere, [])  # as a part that comes back may find
     np.testing.assert_array_equal(tasks.line_sums(part, asked), expected)
-    plane = tasks.shares(part, asked, [0.5])
+    plane = tasks.answers(part, asked, [0.5])
     tasks.forget([part.name])
-    assert_same(tasks.shares(part, asked, [0.5]), plane)
+    assert_same(tasks.answers(part, asked, [0.5]), plane)
 
 
 def test_a_risk_of_another_recipe_is_not_taken_for_this_one(part):
     def losses(of):
-        return tasks.shares(part, questions.Questions([], [spot(of)]), [])[0].loss
+        return tasks.answers(part, questions.Questions([], [spot(of)]), [])[0].loss
 
     recipes = [recipe(0), recipe(1), recipe(1, fold=2)]
     found = [losses(of) for of in recipes]
@@ -71,17 +71,17 @@ def test_questions_together_are_answered_as_one_by_one(part):
     spots = [spot(recipe(0, slot="c"), 5), spot(recipe(slot="d"), 6)]
     together = questions.Questions(lines, spots)
     steps = tasks.choose([tasks.line_sums(part, together)], together)
-    shares = tasks.shares(part, together, steps)
+    found = tasks.answers(part, together, steps)
     tasks.forget([part.name])
     expected = []
     for asked, step in zip(lines, steps, strict=True):
         alone = questions.Questions([asked], [])
         chosen = tasks.choose([tasks.line_sums(part, alone)], alone)
         np.testing.assert_allclose(chosen, [step], rtol=1e-12)
-        expected += tasks.shares(part, alone, chosen)
+        expected += tasks.answers(part, alone, chosen)
     for asked in spots:
-        expected += tasks.shares(part, questions.Questions([], [asked]), [])
-    assert_same(shares, expected)
+        expected += tasks.answers(part, questions.Questions([], [asked]), [])
+    assert_same(found, expected)
 
 
 class OneWorker:
@@ -94,12 +94,12 @@ class OneWorker:
 
     def ask(self, question):
         if isinstance(question, questions.Proof):
-            return tasks.shares(self.part, questions.Questions([], [], [question]), [])[0]
+            return tasks.answers(self.part, questions.Questions([], [], [question]), [])[0]
         if isinstance(question, questions.Spot):
-            return tasks.shares(self.part, questions.Questions([], [question]), [])[0]
+            return tasks.answers(self.part, questions.Questions([], [question]), [])[0]
         asked = questions.Questions([question], [])
         steps = tasks.choose([tasks.line_sums(self.part, asked)], asked)
-        return tasks.shares(self.part, asked, steps)[0]
+        return tasks.answers(self.part, asked, steps)[0]
 
 
 def test_an_answer_to_a_very_long_step_is_true(part):

@@ -20,14 +20,14 @@ def test_planes(n, m):
     vectors, weights = random.normal(size=(m, n)), random.random(m)
     weights[1::3] = 0.0
     there = cupy.asarray(vectors)
-    mixed = passes.mixture(weights, there)
-    np.testing.assert_allclose(mixed.get(), weights @ vectors, rtol=1e-12, atol=1e-12)
+    combined = passes.weighted_sum(weights, there)
+    np.testing.assert_allclose(combined.get(), weights @ vectors, rtol=1e-12, atol=1e-12)
     products = passes.products(there, there[m // 2])()
     expected = np.append(vectors, vectors[[m // 2]], axis=0) @ vectors[m // 2]
     np.testing.assert_allclose(products, expected, rtol=1e-10, atol=1e-10 * n)
     assert (passes.products(there, there[m // 2])() == products).all()
-    ahead, sums = passes.way(there[0], mixed)
-    expected = vectors[0], mixed.get() - vectors[0]
+    ahead, sums = passes.way(there[0], combined)
+    expected = vectors[0], combined.get() - vectors[0]
     np.testing.assert_array_equal(ahead.get(), expected[1])
     for found, (one, other) in zip(sums.sum(axis=0), ((1, 1), (0, 1), (0, 0)), strict=True):
         assert float(found) == pytest.approx(expected[one] @ expected[other], rel=1e-11, abs=1e-9)
@@ -52,7 +52,7 @@ def test_reduced_dual(seed):
     H[-1] = H[:, -1] = np.nan
     given = H, c, z, float(nu[0]), 1e-10 * scale
     weights, found = passes.ascend(*given, 0.0, last)
-    w = passes.mixture(weights, there).get()
+    w = passes.weighted_sum(weights, there).get()
     reached, value, height, *found = found()
     assert reached
     assert min(found) >= 0.0
@@ -64,7 +64,7 @@ def test_reduced_dual(seed):
     # What would be lower than before is not taken.
     weights, found = passes.ascend(*given, 10.0 * scale, last)
     assert not found()[0]
-    assert (passes.mixture(weights, there) == passes.mixture(-z, there)).all()
+    assert (passes.weighted_sum(weights, there) == passes.weighted_sum(-z, there)).all()
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])

@@ -47,12 +47,12 @@ def test_slope_supports_the_risk_from_below(kind, seed):
     other = S + rng.standard_normal(S.size)
     assert risk.value(other) >= cut.slope @ other + cut.constant - 1e-9
     np.testing.assert_allclose(risk.unpack(cut.code), cut.slope)
-    mixed = risk.merge(cut.code, 0.25, risk.cut(other).code, 0.75)
+    merged = risk.merge(cut.code, 0.25, risk.cut(other).code, 0.75)
     np.testing.assert_allclose(
-        risk.unpack(mixed), 0.25 * cut.slope + 0.75 * risk.cut(other).slope, atol=1e-12
+        risk.unpack(merged), 0.25 * cut.slope + 0.75 * risk.cut(other).slope, atol=1e-12
     )
-    A = risk.mixed([(0.5, cut.code), (0.25, mixed)])
-    np.testing.assert_allclose(A, -0.5 * cut.slope - 0.25 * risk.unpack(mixed), atol=1e-12)
+    A = risk.weighted_sum([(0.5, cut.code), (0.25, merged)])
+    np.testing.assert_allclose(A, -0.5 * cut.slope - 0.25 * risk.unpack(merged), atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", RISKS)
@@ -108,12 +108,12 @@ def test_best_offset_takes_the_middle_of_a_flat_minimum():
 
 @pytest.mark.parametrize("kind", RISKS)
 @given(seed=st.integers(0, 10**6))
-def test_gap_shares_are_the_gap_row_by_row(kind, seed):
+def test_row_gaps_sum_up_to_the_gap(kind, seed):
     risk, _, rng = random_risk(kind, seed)
     X = rng.standard_normal((12, 3))
     A = risk.feasible(rng.standard_normal(12) * risk.cost)
     w = X.T @ A
-    shares = risk.gap_shares(X @ w, A * risk.y)
+    shares = risk.row_gaps(X @ w, A * risk.y)
     assert np.all(shares >= -1e-12)
     assert shares.sum() == pytest.approx(risk.value(X @ w) + w @ w - risk.dual(A))
 

@@ -39,12 +39,12 @@ def test_value_and_cut(seed):
     other = S + rng.standard_normal(S.shape)
     assert risk.value(other) >= np.vdot(cut.slope, other) + cut.constant - 1e-9
     np.testing.assert_array_equal(risk.unpack(cut.code), cut.slope)
-    mixed = risk.merge(cut.code, 0.25, risk.cut(other).code, 0.75)
+    merged = risk.merge(cut.code, 0.25, risk.cut(other).code, 0.75)
     np.testing.assert_allclose(
-        risk.unpack(mixed), 0.25 * cut.slope + 0.75 * risk.cut(other).slope, atol=1e-12
+        risk.unpack(merged), 0.25 * cut.slope + 0.75 * risk.cut(other).slope, atol=1e-12
     )
     assert risk.dual(-cut.slope) == pytest.approx(cut.constant, abs=1e-9)
-    A = risk.mixed([(0.5, cut.code), (0.25, risk.cut(other).code), (0.125, mixed)])
+    A = risk.weighted_sum([(0.5, cut.code), (0.25, risk.cut(other).code), (0.125, merged)])
     expected = 0.53125 * cut.slope + 0.34375 * risk.cut(other).slope
     np.testing.assert_allclose(A, -expected, atol=1e-12)
 
@@ -87,11 +87,11 @@ def test_the_line_is_the_risk_along_it(seed):
             assert sums.values[j] >= tangent - 1e-9
     # Rows on the same piece at two steps are so between them: without the others it is a line.
     ends = line.evaluate([0.0, 2.0])
-    in_doubt = line.between(ends, 0)
+    remaining = line.between(ends, 0)
     steps = [0.0, 1.0, 2.0]
     rest = line.evaluate(steps).values
-    if in_doubt is not None:
-        rest = rest - in_doubt.evaluate(steps).values
+    if remaining is not None:
+        rest = rest - remaining.evaluate(steps).values
     assert rest[1] == pytest.approx(0.5 * (rest[0] + rest[2]), abs=1e-9)
 
 

@@ -285,7 +285,7 @@ def test_threads_split_the_rows_and_change_nothing():
     problem = multiclass(n=30_000, d=5)
     alone, _ = solve(problem)
     with threads.lent(3):
-        assert len(threads.shares(30_000, 1 << 30)) == 3
+        assert len(threads.chunks(30_000, 1 << 30)) == 3
         together, _ = solve(problem)
         again, _ = solve(problem)
     np.testing.assert_array_equal(together.coef, again.coef)

@@ -31,14 +31,14 @@ class Dense:
         self.alpha = rng.uniform(0.2, 0.8, n) * self.cost
         w, mean = rng.standard_normal(d) / d, rng.standard_normal(d) / d
         b, z, constant = 0.3, -0.2, 0.1
-        lean, k = X @ mean, mean @ mean + constant
+        mean_dot, k = X @ mean, mean @ mean + constant
         risk = risk_type(y, self.cost)
         norms = (X * X).sum(axis=1)
-        self.face = Face(as_rows(X), risk, self.alpha, w, np.array([b, z, k]), norms, lean)
+        self.face = Face(as_rows(X), risk, self.alpha, w, np.array([b, z, k]), norms, mean_dot)
         shift = 0.5 / self.cost if risk.loss.is_smooth else np.zeros(n)
         centred = X - mean
         self.Q = np.outer(y, y) * (centred @ centred.T + constant) + np.diag(shift)
-        scores = X @ w + b + z * (k - lean)
+        scores = X @ w + b + z * (k - mean_dot)
         self.r = 1.0 - y * scores - shift * self.alpha
         self.upper = np.inf if risk.loss.is_smooth else self.cost
         self.X, self.y = X, y
@@ -101,7 +101,7 @@ def test_it_ends_where_passes_are_as_fast():
 def test_a_step_keeps_bounds_and_raises_the_dual(risk, seed):
     dense = Dense(risk, n=40, d=20, seed=seed)  # more rows than features: bounds are met
     solution = dense.face.solve(0.0, np.inf, 30, never)[:2]
-    _, change, (combined, z, leaning) = dense.face.step(*solution)
+    _, change, (combined, z, w_mean_dot) = dense.face.step(*solution)
     after = dense.alpha + change
     assert np.all(after >= 0.0)
     assert np.all(after <= dense.upper)
@@ -109,7 +109,7 @@ def test_a_step_keeps_bounds_and_raises_the_dual(risk, seed):
     signed = change * dense.y
     np.testing.assert_allclose(combined, dense.X.T @ signed)
     assert z == pytest.approx(signed.sum())
-    assert leaning == pytest.approx(signed @ dense.face.lean)
+    assert w_mean_dot == pytest.approx(signed @ dense.face.mean_dot)
 
 
 @pytest.mark.parametrize("risk", [Hinge, SquaredHinge])
@@ -124,10 +124,10 @@ def test_gains_and_the_diagonal(risk):
 def test_a_step_is_none_where_all_is_best():
     dense = Dense(Hinge)
     dense.face.residual = np.zeros_like(dense.r)
-    _, change, (combined, z, leaning) = dense.face.step(dense.r, None)
+    _, change, (combined, z, w_mean_dot) = dense.face.step(dense.r, None)
     assert not change.any()
     assert not combined.any()
-    assert z == leaning == 0.0
+    assert z == w_mean_dot == 0.0
 
 
 def test_rows_that_contradict_each_other_go_to_their_bounds():
@@ -210,8 +210,8 @@ def test_ahead_free_rows_are_where_they_should_be(risk, intercept):
     assert descent.offset[1] == pytest.approx(descent.alpha @ y)
     moved = (descent.alpha - alpha) * y
     assert abs(moved.sum()) > 1e-6
-    lean = descent.lean if descent.lean.size else np.zeros(y.size)
-    assert descent.offset[0] == pytest.approx(before[0] - moved @ lean)
+    mean_dot = descent.mean_dot if descent.mean_dot.size else np.zeros(y.size)
+    assert descent.offset[0] == pytest.approx(before[0] - moved @ mean_dot)
 
 
 def _balanced_change(descent, problem, free, alpha, w):

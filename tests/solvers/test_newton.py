@@ -26,9 +26,9 @@ from widemargin.solvers import (
     lockstep,
     newton,
     newton_best,
-    newton_deputies,
-    newton_descent,
     newton_direction,
+    newton_run,
+    newton_subsample,
 )
 from widemargin.solvers.coordinate import CoordinateDescent
 from widemargin.solvers.newton import Newton
@@ -67,16 +67,16 @@ def assert_certified(problem, state, monitor):
     assert again.dual == pytest.approx(monitor.certificate.dual, rel=1e-9, abs=scale)
 
 
-def settling():
-    """Rows may be settled where they are few, too."""
-    return mock.patch.object(newton_descent, "MANY_ENTRIES", 1)
+def small_working_sets():
+    """Use working sets for few rows, too."""
+    return mock.patch.object(newton_run, "MANY_ENTRIES", 1)
 
 
 @contextmanager
-def delegating():
-    """Some rows may stand for all where they are few, and short, too."""
-    few = mock.patch.multiple(newton_deputies, _ENTRIES=1, _ENTRIES_PER_ROW=1)
-    with settling(), few:
+def subsampling():
+    """Use subsamples of few and short rows, too."""
+    few = mock.patch.multiple(newton_subsample, _ENTRIES=1, _ENTRIES_PER_ROW=1)
+    with small_working_sets(), few:
         yield
 
 
@@ -85,8 +85,8 @@ def delegating():
 
 @settings(max_examples=150)
 @given(problems(), st.sampled_from([1e-3, 1e-8]), st.booleans())
-def test_it_finds_the_optimum(problem, tol, few_in_doubt):
-    with settling() if few_in_doubt else nullcontext():
+def test_it_finds_the_optimum(problem, tol, small_sets):
+    with small_working_sets() if small_sets else nullcontext():
         state, monitor = solve(problem, tol)
     assert monitor.status == "converged"
     assert_certified(problem, state, monitor)
@@ -149,7 +149,7 @@ def ugly_inputs():
     ("name", "X", "y"), list(ugly_inputs()), ids=lambda v: v if type(v) is str else ""
 )
 @pytest.mark.parametrize("risk", RISKS)
-@pytest.mark.parametrize("context", [nullcontext, settling])
+@pytest.mark.parametrize("context", [nullcontext, small_working_sets])
 def test_ugly_inputs(name, X, y, risk, context):
     for intercept in Intercept:
         for C in (1e-6, 1.0, 1e6):
@@ -234,7 +234,7 @@ def test_a_start_from_another_C_takes_fewer_iterations(risk, intercept):
 @given(
     problems(), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1e-3, 1.0, 1e3]), st.booleans()
 )
-def test_no_start_is_made_worse_and_any_start_will_do(problem, seed, scale, few_in_doubt):
+def test_no_start_is_made_worse_and_any_start_will_do(problem, seed, scale, small_sets):
     rng = np.random.default_rng(seed)
     start = State(
         scale * rng.standard_normal(problem.rows.n_features),
@@ -243,7 +243,7 @@ def test_no_start_is_made_worse_and_any_start_will_do(problem, seed, scale, few_
     )
     given_coef, given_dual = start.coef.copy(), start.dual.copy()
     before = certify_state(problem, start)
-    with settling() if few_in_doubt else nullcontext():
+    with small_working_sets() if small_sets else nullcontext():
         state, monitor = solve(problem, 1e-6, state=start)
     after = certify_state(problem, state)
     assert monitor.status == "converged"
@@ -261,9 +261,9 @@ def test_delta_is_small_where_most_rows_are_at_the_kink():
     alpha = np.where(y > 0, 2.0, 2.0 * 100 / 900)
     start = State(np.zeros(8), -1.0, alpha)
     monitor = Monitor(1e-6, 100)
-    descent = newton_descent.Descent(problem, start, 1.5, monitor, 1.0, near=True)
-    lockstep.run([descent.take_stock(monitor.tol)], [monitor])
-    to_come = descent.delta * float((alpha * (1.0 - alpha / 2.0)).sum())
+    run = newton_run.NewtonRun(problem, start, 1.5, monitor, 1.0, near=True)
+    lockstep.run([run.certify_start(monitor.tol)], [monitor])
+    to_come = run.delta * float((alpha * (1.0 - alpha / 2.0)).sum())
     assert to_come == pytest.approx(0.01 * monitor.certificate.primal)
 
 
@@ -376,12 +376,12 @@ def test_many_features():
         assert_certified(problem, state, monitor)
 
 
-# --- rows in doubt, and settled ones ----------------------------------------------------------
+# --- the working set, and settled rows ---------------------------------------------------------
 
 
 @pytest.mark.parametrize("risk", RISKS)
 @pytest.mark.parametrize("intercept", Intercept)
-@pytest.mark.parametrize("parts", [settling, delegating])
+@pytest.mark.parametrize("parts", [small_working_sets, subsampling])
 def test_few_looks_at_all_rows_are_enough(risk, intercept, parts):
     """Features that few rows have, of which a sample has fewer: they are found all the same."""
     rng = np.random.default_rng(0)
@@ -418,14 +418,14 @@ def few_rows_in_moments():
 @pytest.mark.parametrize("intercept", Intercept)
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("C", [0.1, 100.0])
-def test_deputies_stand_for_all_rows(intercept, sparse, C):
+def test_a_subsample_represents_all_rows(intercept, sparse, C):
     n = 24_000
     X, y = tall(n=n, d=8, sparse=sparse)
     cost = np.full(n, C)
     cost[::7] = 0.0
     problem = Problem(as_rows(X), SquaredHinge(y, cost), intercept)
     counts, counting = few_rows_in_moments()
-    with delegating(), counting:
+    with subsampling(), counting:
         state, monitor = solve(problem, 1e-9)
     assert monitor.status == "converged"
     assert_certified(problem, state, monitor)
@@ -439,13 +439,13 @@ def test_deputies_stand_for_all_rows(intercept, sparse, C):
         np.testing.assert_allclose(state.coef, peer.coef_[0], atol=1e-4 * np.abs(state.coef).max())
 
 
-def descent_at(rows, y, cost, z):
-    """A descent with slacks z of the rows that count."""
+def run_at(rows, y, cost, z):
+    """A run with slacks z of the rows that count."""
     problem = Problem(as_rows(rows), SquaredHinge(y, cost), Intercept.NONE)
     monitor = Monitor(tol=1e-3, max_iter=100)
-    descent = newton_descent.Descent(problem, State.zero(problem), 0.5, monitor, 1.0, True)
-    descent.z = z
-    return descent
+    run = newton_run.NewtonRun(problem, State.zero(problem), 0.5, monitor, 1.0, True)
+    run.z = z
+    return run
 
 
 @pytest.mark.parametrize("some", [False, True])
@@ -459,10 +459,10 @@ def test_rows_of_rare_features_stand_for_themselves(sparse, some):
         cost[rng.random(n) > 0.8] = 0.0
     counted = np.flatnonzero(cost)
     z, rare = rng.standard_normal(counted.size), X[counted, 7] > 0.0
-    with delegating():
-        descent = descent_at(sp.csr_matrix(X) if sparse else X, np.ones(n), cost, z)
-        deputies = newton_deputies.appoint(descent, None)
-    index, factor = deputies.index, deputies.factor
+    with subsampling():
+        run = run_at(sp.csr_matrix(X) if sparse else X, np.ones(n), cost, z)
+        subsample = newton_subsample.choose(run, None)
+    index, factor = subsample.index, subsample.factor
     assert np.all(np.isin(np.flatnonzero(rare), index))
     assert np.all(factor[rare[index]] == 1.0)
     assert factor.sum() == pytest.approx(counted.size, rel=0.05)
@@ -475,33 +475,33 @@ def test_rows_of_rare_features_stand_for_themselves(sparse, some):
     assert ratios.max() < 1.3
 
 
-def test_where_no_features_are_rare_all_deputies_stand_for_as_many():
+def test_without_rare_features_all_factors_are_equal():
     X, y = tall(n=20_000, d=8)
     ones = np.ones(y.size)
-    with delegating():
-        deputies = newton_deputies.appoint(descent_at(X, y, ones, ones), None)
-    assert np.unique(deputies.factor).size == 1
-    assert deputies.factor.sum() == pytest.approx(y.size, rel=0.1)
+    with subsampling():
+        subsample = newton_subsample.choose(run_at(X, y, ones, ones), None)
+    assert np.unique(subsample.factor).size == 1
+    assert subsample.factor.sum() == pytest.approx(y.size, rel=0.1)
 
 
-def test_few_rows_with_a_loss_have_no_deputies():
+def test_few_rows_with_a_loss_have_no_subsample():
     X, y = tall(n=20_000, d=8)
     ones = np.ones(y.size)
     few = np.where(np.arange(y.size) % 5, -1.0, 1.0)
-    with delegating():
-        assert newton_deputies.appoint(descent_at(X, y, ones, few), None) is None
+    with subsampling():
+        assert newton_subsample.choose(run_at(X, y, ones, few), None) is None
 
 
-def test_more_rows_for_each_feature_need_a_smaller_share_of_deputies():
+def test_more_rows_for_each_feature_need_a_smaller_subsample():
     def for_each(n, d=8):
-        return newton_deputies.rows_for_each(as_rows(np.ones((n, d), dtype=np.float32)))
+        return newton_subsample.represented_rows(as_rows(np.ones((n, d), dtype=np.float32)))
 
     assert for_each(20_000) == 0  # a Hessian of so few costs next to nothing
-    with delegating():
+    with subsampling():
         shares = [for_each(n) for n in (9_000, 20_000, 50_000, 200_000)]
     assert shares == [0, 8, 16, 32]
-    assert newton_deputies.are_balanced(np.where(np.arange(100) < 10, 1, -1))
-    assert not newton_deputies.are_balanced(np.where(np.arange(100) < 5, 1, -1))
+    assert newton_subsample.are_balanced(np.where(np.arange(100) < 10, 1, -1))
+    assert not newton_subsample.are_balanced(np.where(np.arange(100) < 5, 1, -1))
 
 
 def test_where_many_rows_are_rare_none_is():
@@ -510,13 +510,13 @@ def test_where_many_rows_are_rare_none_is():
     X = np.eye(8)[rng.integers(8, size=20_000)]
     z = np.where(X[:, :4].any(axis=1), 1.0, -1.0)
     ones = np.ones(z.size)
-    with delegating():
-        deputies = newton_deputies.appoint(descent_at(X, ones, ones, z), None)
-    assert np.unique(deputies.factor).tolist() == [8.0]
+    with subsampling():
+        subsample = newton_subsample.choose(run_at(X, ones, ones, z), None)
+    assert np.unique(subsample.factor).tolist() == [8.0]
 
 
 @pytest.mark.parametrize("of_few", [False, True])
-def test_a_sample_stands_for_all_rows_if_no_others_have_to_join(of_few):
+def test_the_sample_becomes_the_subsample_if_no_rows_have_to_join(of_few):
     rng = np.random.default_rng(0)
     n = 24_000
     X, y = tall(n=n, d=8)
@@ -525,17 +525,17 @@ def test_a_sample_stands_for_all_rows_if_no_others_have_to_join(of_few):
     cost = np.full(n, 10.0)
     cost[::7] = 0.0
     problem = Problem(as_rows(X), SquaredHinge(y, cost), Intercept.NONE)
-    appointed, original = [], newton_deputies.appoint
+    chosen, original = [], newton_subsample.choose
 
-    def appoint(of_all, sampled):
-        appointed.append((sampled, original(of_all, sampled)))
-        return appointed[-1][1]
+    def choose(of_all, sampled):
+        chosen.append((sampled, original(of_all, sampled)))
+        return chosen[-1][1]
 
-    with delegating(), mock.patch.object(newton_deputies, "appoint", appoint):
+    with subsampling(), mock.patch.object(newton_subsample, "choose", choose):
         state, monitor = solve(problem, 1e-6)
     assert_certified(problem, state, monitor)
-    ((sampled, deputies),) = appointed
-    assert (deputies is sampled) == (not of_few)
+    ((sampled, subsample),) = chosen
+    assert (subsample is sampled) == (not of_few)
     # Places among the rows that count, and what each stands for.
     counted = np.flatnonzero(cost)
     taken = counted[sampled.index]
@@ -545,19 +545,21 @@ def test_a_sample_stands_for_all_rows_if_no_others_have_to_join(of_few):
 
 
 @pytest.mark.parametrize("intercept", Intercept)
-def test_deputies_that_know_little_are_dismissed(intercept, monkeypatch):
-    """Who stand for some features ten times as strongly as they should, and for others not."""
+def test_a_poor_subsample_is_given_up(intercept, monkeypatch):
+    """It represents some features ten times too strongly, and others not at all."""
     problem = tall_problem(C=100.0, risk=SquaredHinge, intercept=intercept, n=20_000, d=8)
 
-    def appoint(of_all, sampled):
+    def choose(of_all, sampled):
         index, factor = np.arange(40), np.full(40, 50.0)
-        ground = newton_direction.Ground(of_all.ground.stiffness, of_all.ground.center)
+        quadratic = newton_direction.QuadraticTerms(
+            of_all.quadratic.stiffness, of_all.quadratic.center
+        )
         cost, start = factor * of_all.cost[index], (of_all.coef, of_all.offset, of_all.z)
-        steps = of_all.steps_over(of_all.take(index), index, cost, ground, start)
-        return newton_deputies.Deputies(index, factor, steps)
+        steps = of_all.steps_over(of_all.take(index), index, cost, quadratic, start)
+        return newton_subsample.Subsample(index, factor, steps)
 
-    monkeypatch.setattr(newton_deputies, "appoint", appoint)
-    with delegating():
+    monkeypatch.setattr(newton_subsample, "choose", choose)
+    with subsampling():
         state, monitor = solve(problem, 1e-6)
     assert monitor.status == "converged"
     assert_certified(problem, state, monitor)
@@ -576,7 +578,7 @@ def test_iterations_that_bring_next_to_nothing_are_not_progress():
         ]
     )
     risk = Hinge(np.array([1, -1, -1, -1, -1, -1]), np.array([0.01, 0.01, 2.0, 1.0, 3.0, 3.0]))
-    with settling():
+    with small_working_sets():
         _, monitor = solve(Problem(as_rows(X), risk, Intercept.FREE), 1e-8)
     assert monitor.status == "converged"
     assert monitor.iteration < 100
@@ -602,13 +604,13 @@ def test_the_ground_is_the_penalty_and_the_losses_of_settled_rows():
         less.T @ (2.0 * cost),
         2.0 * cost.sum(),
     )
-    ground = newton_direction.Ground(stiffness, center, settled)
+    quadratic = newton_direction.QuadraticTerms(stiffness, center, settled)
     w, b, ahead, shift = rng.standard_normal(4), 0.7, rng.standard_normal(4), -0.4
     before, at, after = (objective(w + t * ahead, b + t * shift) for t in (-1.0, 0.0, 1.0))
-    slope = ground.slope(w, b)
+    slope = quadratic.slope(w, b)
     assert slope.coef @ ahead + slope.offset * shift == pytest.approx(0.5 * (after - before))
-    assert ground.curvature(ahead, shift) == pytest.approx(after - 2.0 * at + before)
-    assert ground.offset_curvature == pytest.approx(ground.curvature(np.zeros(4), 1.0))
+    assert quadratic.curvature(ahead, shift) == pytest.approx(after - 2.0 * at + before)
+    assert quadratic.offset_curvature == pytest.approx(quadratic.curvature(np.zeros(4), 1.0))
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -625,7 +627,7 @@ def test_a_visit_is_scores_and_their_answer_combined(sparse, delta, cap, n_threa
         scores, z, found = np.empty((3, y.size))
         smooth, bend = (0.0, 0.0, cap, delta), 0.5 if cap > 1.0 else 0.0
         visit = rows, index, y, cost, w, 0.2, smooth, bend, scores, z, found
-        combined, sums = newton_descent.visit(*visit)
+        combined, sums = newton_run.full_pass(*visit)
     X = X.toarray() if sparse else X
     expected = 1.0 - y * (X[places].astype(np.float64) @ w + 0.2)
     alpha = cost * np.clip(expected / delta, 0.0, cap)
@@ -678,7 +680,7 @@ def test_spreads_tell_rows_with_rare_features(sparse):
     squares += (dense**2).mean()
     np.testing.assert_allclose(rows.spreads, np.sqrt(dense**2 @ (1.0 / squares)), rtol=1e-9)
     assert set(np.argsort(-rows.spreads)[:3]) == {0, 1, 2}
-    rare = newton_descent.is_rare(rows)
+    rare = newton_run.is_rare(rows)
     assert rare[:3].all()
     assert rare.mean() < 0.02
 

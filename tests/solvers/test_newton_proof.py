@@ -1,4 +1,4 @@
-"""Dual variables that are changed for a proof: witnesses speak for all rows."""
+"""Dual variables that are improved for a proof, by those of a subsample."""
 
 from unittest import mock
 
@@ -9,17 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.exact import optimum
-from tests.solvers.test_newton import assert_certified, delegating, solve, tall
+from tests.solvers.test_newton import assert_certified, solve, subsampling, tall
 from tests.strategies import problems
 from widemargin.certificate import certify_state, lower_bound
 from widemargin.data import as_rows
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import SquaredHinge
-from widemargin.solvers import lockstep, newton_deputies, newton_descent, newton_proof
+from widemargin.solvers import lockstep, newton_proof, newton_run, newton_subsample
 from widemargin.solvers.newton import Newton
-from widemargin.solvers.newton_deputies import Deputies
-from widemargin.solvers.newton_direction import Ground
+from widemargin.solvers.newton_direction import QuadraticTerms
+from widemargin.solvers.newton_subsample import Subsample
 
 
 def squared_problem(X, y, cost, intercept):
@@ -35,23 +35,23 @@ def near(problem, scale, seed=0):
 
 
 def prove(problem, state, index, factor, needed):
-    """Return a point as all rows have it, and as witnesses have improved it, or None.
+    """Return a point as all rows have it, and as the subsample has improved it, or None.
 
-    `index` and `factor` are as `Deputies` has them; `needed` is a function of the point.
+    `index` and `factor` are as `Subsample` has them; `needed` is a function of the point.
     """
     monitor = Monitor(tol=1e-3, max_iter=100)
-    descent = newton_descent.Descent(problem, state, 0.5, monitor, 1.0, True)
+    run = newton_run.NewtonRun(problem, state, 0.5, monitor, 1.0, True)
 
     def algorithm():
-        point = yield from descent._visit()
-        before = point._replace(alpha=descent.directions.everywhere(point.alpha).copy())
-        start = descent.coef, descent.offset, descent.z
-        ground = Ground(descent.ground.stiffness, descent.ground.center)
-        cost = factor * descent.cost[index]
-        steps = descent.steps_over(descent.take(index), index, cost, ground, start)
-        better = yield from Deputies(index, factor, steps).prove(*start, point, needed(point))
+        point = yield from run._full_pass()
+        before = point._replace(alpha=run.directions.everywhere(point.alpha).copy())
+        start = run.coef, run.offset, run.z
+        quadratic = QuadraticTerms(run.quadratic.stiffness, run.quadratic.center)
+        cost = factor * run.cost[index]
+        steps = run.steps_over(run.take(index), index, cost, quadratic, start)
+        better = yield from Subsample(index, factor, steps).prove(*start, point, needed(point))
         if better is not None:
-            better = better._replace(alpha=descent.directions.everywhere(better.alpha))
+            better = better._replace(alpha=run.directions.everywhere(better.alpha))
         return before, better
 
     return lockstep.run([algorithm()], [monitor])[0]
@@ -77,7 +77,7 @@ def assert_true(problem, point):
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("C", [1.0, 1e2, 1e6])
-def test_some_witnesses_prove_what_slopes_do_not(intercept, sparse, dtype, C):
+def test_a_subsample_proves_what_slopes_do_not(intercept, sparse, dtype, C):
     n = 4000
     X, y = tall(n=n, d=6, sparse=sparse, dtype=dtype)
     cost = C * np.random.default_rng(1).random(n)
@@ -99,7 +99,7 @@ def test_some_witnesses_prove_what_slopes_do_not(intercept, sparse, dtype, C):
 
 
 @pytest.mark.parametrize("intercept", Intercept)
-def test_witnesses_far_from_no_loss_leave_next_to_no_slope(intercept):
+def test_subsamples_far_from_no_loss_leave_next_to_no_slope(intercept):
     """If nothing is cut off, the slope that is left is u, a thousandth of a millionth of g."""
     n, C = 2000, 1e6
     rng = np.random.default_rng(0)
@@ -190,7 +190,7 @@ def test_ugly_rows_are_solved_and_certified(kind, intercept):
     n = 20_000
     X, y = ugly_rows(kind, n)
     problem = squared_problem(X, y, np.full(n, 100.0), intercept)
-    with delegating():
+    with subsampling():
         state, monitor = solve(problem, 1e-3)
     assert monitor.status == "converged"
     assert_certified(problem, state, monitor)
@@ -198,7 +198,7 @@ def test_ugly_rows_are_solved_and_certified(kind, intercept):
 
 
 @pytest.mark.parametrize("intercept", [Intercept.NONE, Intercept.PENALIZED])
-def test_witnesses_without_a_loss_prove_nothing(intercept):
+def test_subsamples_without_a_loss_prove_nothing(intercept):
     n = 1000
     X, y = tall(n=n, d=6)
     problem = squared_problem(X, y, np.full(n, 1e4), intercept)
@@ -217,7 +217,7 @@ def test_two_looks_at_all_rows_are_enough(intercept, sparse, C):
     n = 60_000
     X, y = tall(n=n, d=6, sparse=sparse)
     problem = squared_problem(X, y, np.full(n, C), intercept)
-    with delegating():
+    with subsampling():
         state, monitor = solve(problem, 1e-3)
     assert monitor.status == "converged"
     assert_certified(problem, state, monitor)
@@ -227,7 +227,7 @@ def test_two_looks_at_all_rows_are_enough(intercept, sparse, C):
 
 
 @pytest.mark.parametrize("intercept", Intercept)
-def test_what_witnesses_say_of_their_sums_is_not_believed(intercept):
+def test_sums_over_the_subsample_are_not_trusted(intercept):
     n = 60_000
     X, y = tall(n=n, d=6)
     problem = squared_problem(X, y, np.full(n, 100.0), intercept)
@@ -238,7 +238,7 @@ def test_what_witnesses_say_of_their_sums_is_not_believed(intercept):
         asked.append(proof)
         return proof and proof._replace(combined=10.0 * proof.combined)
 
-    with delegating(), mock.patch.object(newton_proof, "improve", boast):
+    with subsampling(), mock.patch.object(newton_proof, "improve", boast):
         state, monitor = solve(problem, 1e-3)
     assert any(asked)
     assert_certified(problem, state, monitor)
@@ -255,29 +255,29 @@ def test_problems_side_by_side_prove_each_their_own():
         for noise in [rng.standard_normal(n)]
     ]
     monitors = [Monitor(tol=1e-3, max_iter=100) for _ in several]
-    with delegating():
+    with subsampling():
         states = Newton().solve_together(several, [State.zero(p) for p in several], monitors)
     for problem, state, monitor in zip(several, states, monitors):
         assert monitor.status == "converged"
         assert_certified(problem, state, monitor)
 
 
-def test_a_start_that_is_warm_has_deputies_and_a_proof_too():
+def test_a_warm_start_has_a_subsample_and_a_proof_too():
     n = 30_000
     X, y = tall(n=n, d=6)
     problem = squared_problem(X, y, np.full(n, 1e3), Intercept.FREE)
-    appointed, original = [], newton_deputies.appoint
+    chosen, original = [], newton_subsample.choose
 
-    def appoint(of_all, sampled):
-        appointed.append(sampled)
+    def choose(of_all, sampled):
+        chosen.append(sampled)
         return original(of_all, sampled)
 
     start = near(problem, 0.05)
-    with delegating(), mock.patch.object(newton_deputies, "appoint", appoint):
+    with subsampling(), mock.patch.object(newton_subsample, "choose", choose):
         state, monitor = solve(problem, 1e-3, start)
     assert monitor.status == "converged"
     assert_certified(problem, state, monitor)
-    assert appointed == [None]
+    assert chosen == [None]
     assert "proof" in monitor.phases
 
 
@@ -288,9 +288,9 @@ def test_what_it_costs_to_balance_counts():
     problem = squared_problem(X, y, np.full(n, 100.0), Intercept.FREE)
     state, index = near(problem, 1e-4), np.arange(0, n, 2)
     state.offset += 0.05
-    with mock.patch.object(newton_descent.Descent, "move_offset"):
+    with mock.patch.object(newton_run.NewtonRun, "move_offset"):
         before, after = prove(
             problem, state, index, np.full(index.size, 2.0), lambda p: 0.97 * p.primal
         )
-    assert before.trimming > 1e-4 * before.primal
+    assert before.balancing > 1e-4 * before.primal
     assert_true(problem, after)

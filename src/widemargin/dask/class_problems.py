@@ -1,4 +1,4 @@
-"""The problems that make a classifier, over parts of the rows."""
+"""The problems of a classifier, over parts of the rows."""
 
 import numpy as np
 
@@ -8,20 +8,20 @@ from widemargin.dask.training import Job, Problems
 from widemargin.estimators.problems import class_weights
 from widemargin.problem import Intercept, State, Tangents
 
-# Sweeps over its part that a worker makes by itself before all begin, if asked to.
+# How many sweeps a worker makes over its own part, if the start is to be computed by the workers.
 _SWEEPS_ALONE = 5
 
 
 class ClassProblems(Problems):
-    """One problem for two classes, or for all of them together; else one for each.
+    """One problem for two classes, or for all of them together; else one for each class.
 
     Parameters
     ----------
     model : estimator
-        With client, max_time, and the parameters of `widemargin.dask.LinearSVC` that say what is
-        minimised.
+        With client, max_time, and the parameters of `widemargin.dask.LinearSVC` that define the
+        objective.
     make_part : callable
-    vectors : X, y, sample_weight, and what else `make_part` takes
+    vectors : X, y, sample_weight, and further arguments of `make_part`
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class ClassProblems(Problems):
     counts : ndarray of shape (p, k)
         Rows of each class in each part.
     weights : ndarray of shape (k,)
-        Of the rows of each class.
+        Weights of the rows of each class.
     weighted : bool
         Whether rows have weights.
     together : bool
@@ -63,14 +63,14 @@ class ClassProblems(Problems):
         return 1 if self.together or len(self.classes) == 2 else len(self.classes)
 
     def recipe(self, index: int, C: float, fold=None, weights=None) -> Recipe:
-        """Return how workers make the risk of a problem.
+        """Return the recipe for the risk of a problem.
 
         Parameters
         ----------
         fold : int or None
-            Whose rows are held out.
+            The held-out fold.
         weights : ndarray of shape (k,) or None
-            Of each class's rows without that fold.
+            The weight of each class without that fold.
         """
         model = self.model
         costs = C * self._factors(self.weights if weights is None else weights)
@@ -80,7 +80,7 @@ class ClassProblems(Problems):
         return Recipe(self.classes, costs, self.loss, positive, f"{fold} {index}", fold)
 
     def are_counted(self, weights) -> np.ndarray:
-        """Return which classes, (k,), are there once those without weight are gone."""
+        """Return which classes, (k,), have weight."""
         return weights * self._factors(weights) > 0.0
 
     def _factors(self, weights):
@@ -95,14 +95,14 @@ class ClassProblems(Problems):
         return [Job(recipe, self._start(recipe)) for recipe in recipes]
 
     def zero(self) -> State:
-        """Return where to begin when nothing is known."""
+        """Return the starting point without earlier solutions."""
         outputs = (len(self.classes),) if self.together else ()
         coef = np.zeros((self.n_features, *outputs))
         dual = Tangents(np.empty(0), coef[None][:0])
         return State(coef, np.zeros(outputs) if outputs else 0.0, dual)
 
     def arrays(self, states) -> tuple[np.ndarray, np.ndarray]:
-        """Return coef (m, d) and intercept (m,) of the classifier that the states make."""
+        """Return coef (m, d) and intercept (m,) of the classifier of these states."""
         if self.together:
             (state,) = states
             return np.ascontiguousarray(state.coef.T), np.array(state.offset)
@@ -110,7 +110,7 @@ class ClassProblems(Problems):
         return coef, np.array([state.offset for state in states])
 
     def _start(self, recipe):
-        """Return where to begin: nowhere, or at the mean of what workers find by themselves."""
+        """Return the starting point: zero, or the mean of the workers' own solutions."""
         start = self.zero()
         if self.model.average_first and not self.together:
             how = recipe, self.intercept, self.n_rows, _SWEEPS_ALONE

@@ -1,7 +1,7 @@
-"""Folds of a cross-validation on a cluster: which rows they hold out, and how these are judged.
+"""Folds of a cross-validation on a cluster: their rows, and the scores of held-out rows.
 
-No row moves. A fold is a number beside each row, given or dealt out where the row is, and its rows
-weigh nothing when the others are trained on.
+No row moves. A row's fold is a number, which is given or drawn on the row's worker. The row has
+weight zero when the other folds are used for training.
 """
 
 from collections.abc import Sequence
@@ -14,21 +14,21 @@ from widemargin.dask.class_problems import ClassProblems
 from widemargin.dask.questions import Part, Point
 from widemargin.dask.tasks import scores_at
 
-# Numbers of 64 bits that the random generator makes at each count of its counter.
+# How many 64-bit numbers the random generator makes for each value of its counter.
 _PER_COUNT = 4
 
 
 class Deal(NamedTuple):
-    """How a part's rows are dealt out to folds.
+    """How a part's rows are distributed among folds.
 
-    Rows of a class have numbers, 0, 1, ..., through all parts in their order. Each run of
-    `n_folds` of them goes to all folds: in turn, or in an order that the seed, the class and the
-    place of the run decide, whoever holds the rows.
+    The rows of a class are numbered 0, 1, ... through all parts in their order. Each run of
+    `n_folds` of them has one row for each fold: in turn, or in an order that depends only on the
+    seed, the class and the place of the run.
     """
 
     classes: np.ndarray  # (k,)
     first: np.ndarray  # (k,) the number of the part's first row of each class
-    before: np.ndarray  # (k,) rows, of all parts, of the classes before each
+    before: np.ndarray  # (k,) rows of the classes before each class, in all parts
     n_folds: int
     seed: int | None
 
@@ -41,7 +41,7 @@ def deal(part: Part, how: Deal) -> Part:
         rows = np.flatnonzero(codes == code)
         numbers = how.first[code] + np.arange(rows.size)
         if how.seed is None:
-            # Where one class ends the next goes on, so that folds are of one size.
+            # Each class continues where the one before it ended, so that folds have equal sizes.
             folds[rows] = (how.before[code] + numbers) % how.n_folds
         else:
             folds[rows] = _shuffled(numbers, how.n_folds, how.seed, int(code))
@@ -69,7 +69,7 @@ def describe_folds(part: Part):
 
 
 class Folds:
-    """The folds of parts that have them, checked.
+    """The checked folds of parts that have them.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class Folds:
     ----------
     numbers : list of int
     weights : list of ndarray of shape (k,)
-        Of each class's rows that each fold trains on.
+        The weight of each class in the rows that each fold trains on.
     """
 
     def __init__(self, problems: ClassProblems):
@@ -111,7 +111,7 @@ class Folds:
 
 
 def deal_out(problems: ClassProblems, n_folds: int, seed: int | None) -> None:
-    """Give the rows of all parts a fold each, so that each has its share of every class."""
+    """Give each row of all parts a fold, so that each fold has the same fraction of each class."""
     totals = problems.counts.sum(axis=0)
     before = np.cumsum(totals) - totals
     first = np.cumsum(problems.counts, axis=0) - problems.counts
@@ -120,7 +120,7 @@ def deal_out(problems: ClassProblems, n_folds: int, seed: int | None) -> None:
     )
 
 
-# --- what is held out, judged -------------------------------------------------------------------
+# --- scores of held-out rows --------------------------------------------------------------------
 
 
 class Judge(NamedTuple):
@@ -134,7 +134,7 @@ class Judge(NamedTuple):
 
 @dataclass(frozen=True)
 class Judges:
-    """Those of all folds; one object, so that it is sent as one."""
+    """The classifiers of all folds, as one object to send."""
 
     all: Sequence[Judge]
 
@@ -147,7 +147,7 @@ class Judges:
 
 
 class HeldOut(NamedTuple):
-    """What is known of rows that were held out."""
+    """Held-out rows: scores, labels and weights."""
 
     scores: np.ndarray  # (h, m)
     y: np.ndarray  # (h,)
@@ -155,7 +155,7 @@ class HeldOut(NamedTuple):
 
 
 def held_out(part: Part, judges: Judges) -> list[HeldOut]:
-    """Return what each judge thinks of its fold's rows, but for those of weight zero."""
+    """Return the scores of each fold's held-out rows, without those of weight zero."""
     points = [Point("", judge.coef.T, judge.intercept) for judge in judges.all]
     found = []
     for judge, S in zip(judges.all, scores_at(part.rows, points), strict=True):
@@ -165,7 +165,7 @@ def held_out(part: Part, judges: Judges) -> list[HeldOut]:
 
 
 def count_right(part: Part, judges: Judges) -> np.ndarray:
-    """Return the weight of the rows that each fold's judge is right about, and of all, (f, 2)."""
+    """Return the weight of correctly classified held-out rows per fold, and of all, (f, 2)."""
     counts = []
     for judge, (S, y, weights) in zip(judges.all, held_out(part, judges), strict=True):
         places = (S[:, 0] > 0.0).astype(int) if S.shape[1] == 1 else S.argmax(axis=1)
@@ -174,5 +174,5 @@ def count_right(part: Part, judges: Judges) -> np.ndarray:
 
 
 def name_held_out(part: Part, judges: Judges):
-    """Return what `held_out` does, under the part's name."""
+    """Return the name of the part, and its `held_out`."""
     return [(part.name, held_out(part, judges))]

@@ -62,7 +62,7 @@ class LinearRanker(ClusterModel):
         X : dask array or DataFrame, list of Delayed, or path
             As for `widemargin.dask.LinearSVC`.
         y, qid, sample_weight : the same, or array-like of shape (n_samples,)
-            Grades, groups and weights, in parts that match those of X. None where files have
+            Grades, groups and weights, in parts that match those of X. None if the files have
             them.
 
         Returns
@@ -81,7 +81,7 @@ class LinearRanker(ClusterModel):
         self.n_pairs_ = problems.n_pairs
 
     def to_local(self):
-        """Return a `widemargin.LinearRanker` that predicts the same, on one machine."""
+        """Return a `widemargin.LinearRanker` that makes the same predictions on one machine."""
         check_is_fitted(self)
         local = self._local()
         for name, value in vars(self).items():
@@ -91,7 +91,7 @@ class LinearRanker(ClusterModel):
 
 
 class _RankingProblem(Problems):
-    """The one problem whose solution orders the rows."""
+    """The single problem whose solution orders the rows."""
 
     def __init__(self, model, X, y, sample_weight, qid):
         super().__init__(model, graded_part, tasks.describe_ranking, X, y, sample_weight, qid)
@@ -113,7 +113,7 @@ class _RankingProblem(Problems):
 def _check_groups(groups):
     """Raise ValueError if a group has rows in several parts."""
     if any(some is None for some in groups):
-        n_parts = sum(some is None or some.size > 0 for some in groups)  # that have rows
+        n_parts = sum(some is None or some.size > 0 for some in groups)  # parts with rows
         if n_parts > 1:
             raise ValueError(
                 f"without qid all rows are one group, and X has {n_parts} parts: put it into one, "

@@ -20,7 +20,7 @@ class LinearSVC(ClassifierMixin, ClusterModel):
 
     The problem is that of `widemargin.LinearSVC`, and so are its parameters. It is solved by
     cutting planes: each iteration sends a vector to the workers and takes one back from each.
-    Classes that are told from all others are trained side by side, and share their rounds.
+    Classes that are told from all others are trained side by side, and share rounds.
 
     Parameters
     ----------
@@ -30,8 +30,8 @@ class LinearSVC(ClassifierMixin, ClusterModel):
     solver : str, default="ocas"
         "ocas" is OCAS with a multi-point line search, "cpa" SVM-perf's method, without one.
     average_first : bool, default=False
-        Whether each worker first trains on its own part, and their mean is where all begin; not
-        with "crammer_singer".
+        Whether each worker first trains on its own part, and the mean of the results is the
+        starting point; not with "crammer_singer".
     client : distributed.Client or None, default=None
         None is the current one.
 
@@ -41,8 +41,8 @@ class LinearSVC(ClassifierMixin, ClusterModel):
         As of `widemargin.LinearSVC`.
     dual_points_ : list of ndarray of shape (m, ...), one per problem
     dual_weights_ : list of ndarray of shape (m,)
-        What proves the lower bound: planes under the objective's second term, which touch it at
-        these points, and their weights; see `widemargin.dask.certify`.
+        The proof of the lower bound: planes below the objective's second term, given by the points
+        where they touch it, and their weights; see `widemargin.dask.certify`.
     n_rounds_ : int
         Round trips to the workers; classes share them.
     n_samples_fit_ : int
@@ -91,7 +91,7 @@ class LinearSVC(ClassifierMixin, ClusterModel):
             Rows; the blocks of an array may be dense or SciPy CSR. A path is a folder of rows, as
             `widemargin convert` writes it, which all workers can read.
         y : the same, or array-like of shape (n_samples,)
-            Class labels, in parts that match those of X. None where the files have them.
+            Class labels, in parts that match those of X. None if the files have them.
         sample_weight : the same, default=None
 
         Returns
@@ -113,9 +113,9 @@ class LinearSVC(ClassifierMixin, ClusterModel):
         self.dual_points_ = [state.dual.coefs for state in states]
 
     def to_local(self):
-        """Return a `widemargin.LinearSVC` that predicts the same, on one machine.
+        """Return a `widemargin.LinearSVC` that makes the same predictions on one machine.
 
-        Its dual variables are zero: what was proved, by points, is in `certificate_`.
+        Its dual variables are zero: the proof by points remains in `certificate_`.
         """
         check_is_fitted(self)
         local = self._local()
@@ -132,8 +132,8 @@ class LinearSVC(ClassifierMixin, ClusterModel):
 def certify(model, X, y=None, sample_weight=None) -> Certificate:
     """Recompute the certificate of a `LinearSVC` or `LinearSVCCV` on its training data.
 
-    On the cluster, from nothing but its coefficients and the points that its planes touch the
-    risk at: one round for each class.
+    It is computed on the cluster from the coefficients and the points where planes touch the risk:
+    one round for each class.
     """
     check_is_fitted(model, "coef_")
     model = getattr(model, "best_estimator_", model)
@@ -156,5 +156,5 @@ def _certified(model, problems, training, index):
         model.intercept_ if together else model.intercept_[index],
     )
     tangents = Tangents(model.dual_weights_[index], model.dual_points_[index])
-    (share,) = training.rounds.answers([oracle.question(best, tangents)])
-    return oracle.certificate(best, share)
+    (answer,) = training.rounds.answers([oracle.question(best, tangents)])
+    return oracle.certificate(best, answer)

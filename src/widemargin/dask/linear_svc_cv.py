@@ -39,9 +39,9 @@ class LinearSVCCV(ClassifierMixin, ClusterModel):
     """`widemargin.dask.LinearSVC` whose C is chosen by cross-validation.
 
     As `widemargin.LinearSVCCV`: all folds are trained together from the smallest C to the largest,
-    each from where it ended at the last one, and the best C is trained on all rows. Folds and
-    classes share rounds, and rows: those that are held out weigh nothing. Planes under the risk
-    at one C are planes at the next, if they are multiplied by what C is, and are kept.
+    each from its solution at the last C, and the best C is trained on all rows. Folds and classes
+    share rounds, and rows: held-out rows have weight zero. Planes below the risk at one C become
+    planes at the next one, multiplied by the ratio of the two, and are kept.
 
     Parameters
     ----------
@@ -53,31 +53,33 @@ class LinearSVCCV(ClassifierMixin, ClusterModel):
         each row, -1 for none, in parts that match those of X; beside a dask array X, also as
         scikit-learn's `PredefinedSplit`.
     scoring : str, scorer of `sklearn.metrics.make_scorer`, or None, default=None
-        None is accuracy, which workers count. For others, held-out rows' scores and labels come to
-        the driver: a few numbers per row. A scorer takes labels or scores, not probabilities.
+        None is accuracy, which workers count. For others, the scores and labels of held-out rows
+        are sent to the driver: a few numbers per row. A scorer takes labels or scores, not
+        probabilities.
     loss, multi_class, solver, tol, fit_intercept, penalized_intercept, class_weight, max_iter, \
     client
         As in `widemargin.dask.LinearSVC`; max_iter is for each training.
     max_time : float or None, default=None
-        Seconds for all trainings; each C gets its share, and so does the last one, on all rows.
-        Those count, too, that workers take to compile kernels in the first fit ever.
+        Seconds for all trainings: each C gets the same time, and so does the last training, on all
+        rows. The time in which workers compile kernels counts, too.
     random_state : int, RandomState or None, default=None
-        Of the folds. None deals rows out in turn.
+        Seed of the folds. None distributes rows in turn.
     verbose : int, default=0
-        1 shows how far the search has come, on stderr.
+        1 shows the progress of the search, on stderr.
 
     Attributes
     ----------
     C_, Cs_, scores_, relative_gaps_
-        As of `widemargin.LinearSVCCV`; folds are in the order of their numbers. They are there
-        after an error, too, as far as the search had come.
+        As of `widemargin.LinearSVCCV`; folds are in the order of their numbers. After an error
+        they have the results up to then.
     best_estimator_ : LinearSVC
-        Trained on all rows at `C_`. All it has, this has, too: `classes_`, `coef_`, `intercept_`,
-        `certificate_`, `history_`, `dual_points_`, `dual_weights_`, `n_iter_`.
+        Trained on all rows at `C_`. Its attributes are also those of this estimator: `classes_`,
+        `coef_`, `intercept_`, `certificate_`, `history_`, `dual_points_`, `dual_weights_`,
+        `n_iter_`.
     n_rounds_ : int
         Round trips to the workers, of all trainings.
     status_ : {"converged", "max_iter", "max_time", "interrupted"}
-        Why the last training stopped, or, the last one, why the search did.
+        Why the last training stopped; "interrupted" also means that the search was stopped.
     """
 
     local_class = LocalLinearSVCCV
@@ -126,8 +128,8 @@ class LinearSVCCV(ClassifierMixin, ClusterModel):
         X : dask array or DataFrame, list of Delayed, or path
             As for `widemargin.dask.LinearSVC`.
         y, sample_weight : the same, or array-like of shape (n_samples,)
-            Labels and weights, in parts that match those of X. None where files have them.
-            Weights count in training and, where the scorer takes them, in scoring.
+            Labels and weights, in parts that match those of X. None if the files have them.
+            Weights count in training and, if the scorer takes them, in scoring.
 
         Returns
         -------
@@ -159,7 +161,7 @@ class LinearSVCCV(ClassifierMixin, ClusterModel):
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
     def _keep(self, search):
-        """Keep what a search has found, however it ended."""
+        """Set the attributes that a search has found, however it ended."""
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)  # of an earlier fit
         self.Cs_, self.scores_, self.relative_gaps_ = search.costs, search.scores, search.gaps
@@ -173,9 +175,9 @@ class LinearSVCCV(ClassifierMixin, ClusterModel):
                     setattr(self, name, value)
 
     def to_local(self):
-        """Return a `widemargin.LinearSVCCV` that predicts the same, on one machine.
+        """Return a `widemargin.LinearSVCCV` that makes the same predictions on one machine.
 
-        Its dual variables are zero: what was proved, by points, is in `certificate_`.
+        Its dual variables are zero: the proof by points remains in `certificate_`.
         """
         check_is_fitted(self, "coef_")
         local = self._local()
@@ -195,7 +197,7 @@ class _Search:
     ----------
     estimator : LinearSVCCV
     model : LinearSVC
-        With what it shares with `estimator`; at the end, the best one.
+        Its parameters are those of `estimator`; at the end, the best model.
     problems : ClassProblems
         Over parts that have folds.
     costs : ndarray of shape (n_Cs,)
@@ -211,11 +213,11 @@ class _Search:
             weighted = True if problems.weighted else None
             self.scorer = check_scorer(LocalLinearSVC(), estimator.scoring, weighted)
         self.jobs: list[Job] = []  # those of a fold are neighbours
-        self.C = np.nan  # at which they are
+        self.C = np.nan  # of the jobs
         self.scores = np.full((len(self.folds), costs.size), np.nan)
         self.gaps = np.full((len(self.folds), costs.size), np.nan)
         self.best = -1  # place of the best C so far
-        self.starts: list[State] = []  # at the best C, the mean of its folds
+        self.starts: list[State] = []  # the mean over the folds at the best C
         self.costs_left = costs.size + 1
         self.n_solved, self.cut_short = 0, []
 
@@ -247,7 +249,7 @@ class _Search:
         self._go_to(self.costs[place])
         self._solve(self.jobs)
         if self.interruption.requested and self.best >= 0:
-            return  # half trained: its scores would tell little
+            return  # the training was stopped: its scores would mean little
         for which, jobs in enumerate(self._by_fold()):
             certificate = Certificate.total(job.certificate for job in jobs)
             self.gaps[which, place] = certificate.relative_gap
@@ -258,7 +260,7 @@ class _Search:
             self.starts = [self._mean(jobs) for jobs in zip(*self._by_fold(), strict=True)]
 
     def _go_to(self, C):
-        """Make the folds' problems those at C, each to begin where it has come to."""
+        """Set the folds' problems to C, each with its present state as start."""
         recipes = [
             self.problems.recipe(index, C, fold, weights)
             for fold, weights in zip(self.folds.numbers, self.folds.weights, strict=True)
@@ -276,7 +278,7 @@ class _Search:
         self.C = C
 
     def _solve(self, jobs):
-        """Solve problems in their share of the time that is left."""
+        """Solve problems in their part of the time that is left."""
         seconds = None
         if self.estimator.max_time is not None:
             end = self.training.clock_started + self.estimator.max_time
@@ -294,14 +296,14 @@ class _Search:
         return [self.jobs[begin : begin + size] for begin in range(0, len(self.jobs), size)]
 
     def _mean(self, jobs):
-        """Return the mean of what folds have come to, for the same class."""
+        """Return the mean of the folds' states, for each class."""
         zero = self.problems.zero()
         coef = np.mean([job.state.coef for job in jobs], axis=0)
         offset = np.mean([job.state.offset for job in jobs], axis=0)
         return State(coef, offset if zero.coef.ndim == 2 else float(offset), zero.dual)
 
     def _score(self):
-        """Return each fold's score of the rows that it holds out."""
+        """Return each fold's score on its held-out rows."""
         judges = Judges([self._judge(which) for which in range(len(self.folds))])
         rounds, parts = self.training.rounds, self.problems.parts
 
@@ -319,7 +321,7 @@ class _Search:
         ]
 
     def _judge(self, which):
-        """Return the classifier that a fold has come to."""
+        """Return the present classifier of a fold."""
         coef, intercept = self.problems.arrays([job.state for job in self._by_fold()[which]])
         model = _classifier(self.estimator, self.problems.classes, coef, intercept)
         present = np.flatnonzero(self.folds.weights[which] > 0.0)
@@ -328,7 +330,7 @@ class _Search:
         return Judge(self.folds.numbers[which], model.classes_, model.coef_, model.intercept_)
 
     def _scored(self, judge, rows: HeldOut):
-        """Return what the scorer says to rows whose scores are known: as if these were rows."""
+        """Return the scorer's value for rows with known scores, which take the place of rows."""
         m = judge.intercept.size
         model = _classifier(self.estimator, judge.classes, np.eye(m), np.zeros(m))
         weights = rows.weights if self.problems.weighted else None
@@ -336,7 +338,7 @@ class _Search:
 
     def _refit(self):
         """Train the best model on all rows."""
-        self.problems.forget()  # what workers kept for the folds
+        self.problems.forget()  # the workers' caches for the folds
         C = float(self.costs[self.best])
         self.model.set_params(C=C)
         jobs = [
@@ -353,7 +355,7 @@ class _Search:
 
 
 def _classifier(estimator, classes, coef, intercept):
-    """Return a model of one machine that these make."""
+    """Return a model for one machine with these attributes."""
     model = like(LocalLinearSVC, estimator)
     model.classes_, model.coef_, model.intercept_ = classes, coef, intercept
     model.n_features_in_ = coef.shape[1]
@@ -361,7 +363,7 @@ def _classifier(estimator, classes, coef, intercept):
 
 
 def _check_cv(cv):
-    """Return how many folds to deal rows out to, and numbers of folds: one of them None."""
+    """Return how many folds to make, and given numbers of folds: one of them is None."""
     if isinstance(cv, Integral) and not isinstance(cv, bool):
         if cv < 2:
             raise ValueError(f"cv must be at least 2 folds, not {cv}")
@@ -379,7 +381,7 @@ def _check_cv(cv):
 
 
 def _check_scoring(scoring):
-    """Raise ValueError if a scorer would want to see the rows themselves."""
+    """Raise ValueError if a scorer needs the rows themselves."""
     if callable(scoring) and not hasattr(scoring, "_score_func"):
         raise ValueError(
             f"scoring={scoring!r} may want to see rows, which stay on the workers: use a name of "

@@ -1,15 +1,15 @@
-"""Answers to cutting planes from the workers of a cluster, in one round trip each.
+"""An oracle for cutting planes over the workers of a cluster, with one round trip per answer.
 
-A round sends the reduced problem's solution w_t to the workers and brings back a plane, d numbers
-from each. Between the two lies the search for a step, which concerns all workers, but only some
-numbers of each: the risk at many steps along the way, found in one pass over vectors (the
+A round sends the solution of the reduced problem, w_t, to the workers, and brings back a plane,
+with d numbers from each. The line search is in between. It concerns all workers, but only a few
+numbers of each: the risk at many steps along the way, computed in one pass over vectors (the
 multi-point searches of Arnosti 2010). See rounds.py.
 
-Workers keep the scores of the best point, and are told by its name that it is the one they know.
-It is sent all the same: who has them not, since a part has just moved there, makes them anew.
+Workers cache the scores of the best point under its name. The point is sent all the same: a worker
+without the scores, because a part has just moved there, recomputes them.
 
-The point w_t is rounded to float32 before it is sent, and is that point then: any point will do to
-aim at. Planes come back in float64: they are the proof.
+The point w_t is rounded to float32 before it is sent, and the rounded point is used everywhere:
+any target will do. Planes come back in float64: they are the proof.
 """
 
 import itertools
@@ -19,7 +19,7 @@ import numpy as np
 from widemargin.certificate import Certificate, certificate_of, convex_weights
 from widemargin.dask.questions import Line, Point, Proof, RankingRecipe, Recipe, Spot
 from widemargin.dask.rounds import Rounds
-from widemargin.dask.tasks import ProofShare
+from widemargin.dask.tasks import ProofSums
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Tangents
 from widemargin.risk import Bound
@@ -27,14 +27,14 @@ from widemargin.rounding import SUM, squares
 from widemargin.solvers.line_search import Penalty
 from widemargin.solvers.oracle import LONG_STEP, PLANE_AT, Answer, Oracle, Place
 
-# Steps at which the risk is asked for are zero, and some from a 50th to 50 times the last one.
+# The risk is evaluated at zero, and at steps from a 50th to 50 times the last one.
 _FARTHEST = 50.0
-# Points may be rounded to float32 if the gap asked for is at least this.
+# Points may be rounded to float32 if the tolerance is at least this.
 _TOL_OF_FLOAT32 = 1e-6
 
 
 class ClusterOracle(Oracle):
-    """Answers from parts of the rows; as `Oracle`.
+    """An oracle over parts of the rows; as `Oracle`.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class ClusterOracle(Oracle):
         self.intercept, self.outputs, self.n_features = intercept, recipe.outputs, n_features
         self.proof = TouchingPoints()
         self.names = (f"{recipe.name}-{j}" for j in itertools.count())
-        self.center = ""  # the name of the scores that workers have
+        self.center = ""  # the name under which workers cache its scores
         self.guess = 0.1
 
     def begin(self, center, dual):
@@ -68,11 +68,11 @@ class ClusterOracle(Oracle):
         return self._stay(self._rounded(target))
 
     def _stay(self, target):
-        """Answer to no step at all, from there."""
+        """Answer with the plane at the target, and a step of zero."""
         spot = self.spot(target)
-        share = self._ask(spot)
+        answer = self._ask(spot)
         self.center = spot.point.name
-        return self.answer_of(1.0, target, share, target)
+        return self.answer_of(1.0, target, answer, target)
 
     def step(self, center, target, search, instead_of_zero):
         target = self._rounded(target)
@@ -83,8 +83,8 @@ class ClusterOracle(Oracle):
         )
         point, named = self._point(target), next(self.names)
         start = self._point(center)._replace(name=self.center)
-        share = self._ask(Line(self.recipe, start, point, steps, penalty, instead_of_zero, named))
-        step = share.step
+        answer = self._ask(Line(self.recipe, start, point, steps, penalty, instead_of_zero, named))
+        step = answer.step
         if step > 0.0:
             self.guess = step
         self.center = named
@@ -94,45 +94,45 @@ class ClusterOracle(Oracle):
             return self._stay(center)._replace(step=step)
         beyond = PLANE_AT * (1.0 - step)
         at = Place(center.vector + beyond * ahead, center.free + beyond * moved)
-        return self.answer_of(step, center, share, at)
+        return self.answer_of(step, center, answer, at)
 
     def certify(self, best, slopes, dual):
         dual = self.proof.dual(slopes) if slopes else dual
         return self.certificate(best, self._ask(self.question(best, dual))), dual
 
     def question(self, best: Place, tangents: Tangents) -> Proof:
-        """Return the question for what a point and planes, by where they touch, prove."""
+        """Return the question for the bounds by a point and planes."""
         size = best.vector.size
         places = [Place(point[:size], point[size:]) for point in tangents.coefs]
         touching = [self._point(place) for place in places]
         return Proof(self.recipe, self._point(best), touching, convex_weights(tangents))
 
-    def certificate(self, best: Place, share: ProofShare) -> Certificate:
-        """Return what the answer to that question proves."""
-        losses, total = share.losses, 0.5 * squares(best.vector) + share.losses.value
+    def certificate(self, best: Place, answer: ProofSums) -> Certificate:
+        """Return the certificate that the answer to that question gives."""
+        losses, total = answer.losses, 0.5 * squares(best.vector) + answer.losses.value
         primal = Bound((1.0 + 2.0 * SUM) * total, losses.rounding + 2.0 * SUM * total)
-        return certificate_of(primal, share.sums.bound(self.intercept))
+        return certificate_of(primal, answer.sums.bound(self.intercept))
 
     def spot(self, place) -> Spot:
         """Return the question for the plane at a place, as it is."""
         return Spot(self.recipe, self._point(place))
 
-    def answer_of(self, step, center, share, at) -> Answer:
-        """Return what a share of all parts says, of a plane at the place `at`."""
+    def answer_of(self, step, center, answer, at) -> Answer:
+        """Return what all parts together answer: a plane at the place `at`."""
         code = self.proof.code(at)
-        e = share.e if self.intercept is not Intercept.NONE else np.empty(0)
-        plane = self.with_intercept(share.a, e, share.size[: e.size], share.constant, code)
-        return Answer(step, center, center.penalty + share.loss, plane, share.active)
+        e = answer.e if self.intercept is not Intercept.NONE else np.empty(0)
+        plane = self.with_intercept(answer.a, e, answer.size[: e.size], answer.constant, code)
+        return Answer(step, center, center.penalty + answer.loss, plane, answer.active)
 
     def _ask(self, question):
-        """Return the answer; count what goes to each worker, and comes from each."""
+        """Return the answer; count the bytes sent to each worker and back."""
         with self.monitor.phase("round"):
-            share = self.rounds.ask(question)
-        numbers = sum(point.coef.nbytes for point in question.points) + share.a.nbytes
+            answer = self.rounds.ask(question)
+        numbers = sum(point.coef.nbytes for point in question.points) + answer.a.nbytes
         if isinstance(question, Line):
             numbers += 24 * question.steps.size
         self.monitor.network_bytes += self.rounds.parts.n_workers * numbers
-        return share
+        return answer
 
     def _point(self, place):
         coef, offset = self.split(place)
@@ -147,13 +147,13 @@ class ClusterOracle(Oracle):
 
 
 class TouchingPoints:
-    """Remembers planes by where they touch the risk: what is penalised, and a free intercept."""
+    """Stores planes by the points where they touch: penalised variables and a free intercept."""
 
     def code(self, place: Place):
         return Tangents(np.ones(1), np.concatenate([place.vector, place.free])[None])
 
     def merge(self, code, weight, other, other_weight):
-        return Tangents.mixed([(weight, code), (other_weight, other)])
+        return Tangents.weighted_sum([(weight, code), (other_weight, other)])
 
     def dual(self, slopes):
-        return Tangents.mixed(slopes)
+        return Tangents.weighted_sum(slopes)

@@ -1,4 +1,4 @@
-"""Rows on a Dask cluster: parts that workers hold, and can make again from their source."""
+"""Rows on a Dask cluster: parts that workers hold, and can recompute from their source."""
 
 import os
 import time
@@ -14,20 +14,20 @@ from sklearn.utils import _safe_indexing
 
 from widemargin.kernels.jit import clock
 
-# Shares that one task of a tree adds up.
+# How many parts one task of a tree adds up.
 _FAN = 8
-# How long to wait between looks at whether the scheduler is still there, in seconds.
+# How many seconds to wait between two tests whether the scheduler is still there.
 _LOOK = 0.5
-# How long to trust what is known of where parts are, in seconds.
+# For how many seconds the known places of parts are trusted.
 _TRUSTED = 5.0
-# Graphs that may fail in a row, each for the loss of a worker.
+# How many graphs in a row may fail, each because a worker was lost.
 _PATIENCE = 10
-#: seconds to wait for a worker where the cluster has none, unless there is a time limit
+#: how many seconds to wait if the cluster has no workers, unless there is a time limit
 SECONDS_WITHOUT_WORKERS = 300.0
 
 
 class Shard(NamedTuple):
-    """A file of rows, which its worker opens by itself."""
+    """A file of rows, which its worker opens itself."""
 
     path: str
     n_features: int
@@ -38,7 +38,7 @@ class ClusterError(RuntimeError):
 
 
 class NoWorkers(ClusterError):
-    """The cluster has no workers, and there is no more time to wait for any."""
+    """The cluster has no workers, and the time to wait for one is over."""
 
 
 class Partitions:
@@ -50,17 +50,17 @@ class Partitions:
     parts : dict of str to Delayed
         Each makes a part. They are kept: a part that is lost with its worker is made again.
     anywhere : bool, default=False
-        Whether they are as soon made by one worker as by another: then all get as many.
+        Whether any worker can make them equally well: then all workers get as many.
     max_time : float or None, default=None
-        Seconds, from now on, to wait for a worker where there is none. None:
-        `SECONDS_WITHOUT_WORKERS`, from when there was none.
+        Seconds, from now on, to wait for a worker if there is none. If it is None, these are
+        `SECONDS_WITHOUT_WORKERS`, from the time when there was none.
 
     Attributes
     ----------
     deadline : float or None
-        The reading of `kernels.jit.clock` at which that ends.
+        The reading of `kernels.jit.clock` at which this time ends.
     is_interrupted : callable() -> bool
-        Asked while there is no worker: whether to wait no longer.
+        Called while there is no worker: whether to stop waiting.
     """
 
     def __init__(self, client, parts, anywhere: bool = False, max_time: float | None = None):
@@ -71,7 +71,7 @@ class Partitions:
         self.find()
 
     def _in_turn(self):
-        """Have the parts made by one worker after the other; by others where these are gone."""
+        """Distribute the parts among the workers in turn; other workers replace lost ones."""
         workers = sorted(self.client.scheduler_info(n_workers=-1)["workers"])
         return [
             self.client.compute(
@@ -86,19 +86,19 @@ class Partitions:
         return len(self.parts)
 
     def replace(self, change: Callable, arguments: Sequence) -> None:
-        """Put change(part, argument) in place of each part, where it is."""
+        """Replace each part by change(part, argument), on its worker."""
         change = delayed(change, pure=False)
         self.parts = [change(*pair) for pair in zip(self.parts, arguments, strict=True)]
-        # What was computed of the old ones is found by their keys, as long as their futures live.
+        # Results of the old ones are found by their keys as long as their futures are alive.
         self.futures = self.client.compute(self.parts)
         self.find()
 
     def find(self) -> None:
-        """Find out where parts are: those of one worker are summed up there first."""
+        """Find out which parts each worker has: these are summed up there first."""
         self._wait(self.futures)
         for future in self.futures:
             if future.status == "error":
-                future.result()  # raises what is wrong with it
+                future.result()  # raises its error
         where = self.client.who_has(self.futures)
         by_worker: dict[str, list] = {}
         for future in self.futures:
@@ -107,7 +107,7 @@ class Partitions:
         self.found_at = time.monotonic()
 
     def _recover(self):
-        """Make anew what was lost; raises ClusterError where nobody is left to do it."""
+        """Recompute lost parts; raises ClusterError if there are no workers for that."""
         self._check()
         broken = [future for future in self.futures if future.status in ("error", "lost")]
         if broken:
@@ -121,9 +121,9 @@ class Partitions:
         return len(self.groups)
 
     def do(self, task: Callable, *arguments, worker: str = ""):
-        """Return a future of task(*arguments), of which some may be futures or lists of them.
+        """Return a future of task(*arguments); arguments may be futures or lists of them.
 
-        The worker of that name does it, if it can.
+        If possible, it runs on the worker of this name.
         """
         where = {"workers": [worker], "allow_other_workers": True} if worker else {}
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
@@ -132,17 +132,17 @@ class Partitions:
     def each(self, task: Callable, add: Callable, *arguments) -> list:
         """Return one future for each worker: the sum of task(part, *arguments) over its parts.
 
-        Tasks are few, since it is the scheduler's time that each of them takes. They go where
-        the parts are, even if somebody else has their arguments already.
+        There are few tasks, since each of them takes time of the scheduler. They run where the
+        parts are, even if another worker has their arguments.
         """
         return [
             self.do(_over_parts, task, add, group, *arguments, worker=worker)
             for worker, group in self.groups
         ]
 
-    def total(self, add: Callable, shares: Sequence):
-        """Return a future of the sum of one share per worker, up a tree."""
-        level = list(shares)
+    def total(self, add: Callable, parts: Sequence):
+        """Return a future of the sum of one part per worker, up a tree."""
+        level = list(parts)
         while len(level) > 1:
             level = [self.do(add, level[j : j + _FAN]) for j in range(0, len(level), _FAN)]
         return level[0]
@@ -152,7 +152,7 @@ class Partitions:
         return self.total(add, self.each(task, add, *arguments))
 
     def result(self, make_graph: Callable):
-        """Return the value of the future that is made; of another one, if workers are lost.
+        """Return the value of the future made by `make_graph`; made again if workers are lost.
 
         Raises ClusterError soon after the scheduler is gone, or if there are no workers for too
         long.
@@ -163,7 +163,7 @@ class Partitions:
         for _ in range(_PATIENCE):
             try:
                 if time.monotonic() - self.found_at > _TRUSTED:
-                    self.find()  # Dask may have made some parts anew elsewhere
+                    self.find()  # Dask may have recomputed some parts elsewhere
                 future = make_graph()
                 self._wait(future)
                 return future.result()
@@ -195,7 +195,7 @@ class Partitions:
         try:
             return bool(self.client.nthreads())
         except OSError:
-            return True  # nobody knows: the next look tells whether the scheduler is there
+            return True  # unknown: the next test tells whether the scheduler is there
 
     def _check_patience(self, without_since):
         """Raise NoWorkers if there have been none for too long."""
@@ -217,7 +217,7 @@ class Partitions:
 
 
 def _over_parts(task, add, parts, *arguments):
-    """Return the sum of a task over parts; runs on their worker, in as many threads as it has."""
+    """Return the sum of a task over parts, in as many threads as their worker has."""
     from distributed import get_worker
 
     n_threads = min(get_worker().state.nthreads, len(parts))
@@ -234,7 +234,7 @@ def delayed_parts(make_part: Callable, X, *vectors) -> dict:
     ----------
     X : dask array, dask DataFrame, list of Delayed, or path of a folder or file of rows
     vectors : the same, or None in their place
-        With a value for each row: labels, weights, groups.
+        A value per row: labels, weights, groups.
     """
     run = f"part-{uuid.uuid4().hex}"
     blocks = _blocks(X)
@@ -268,7 +268,7 @@ def _blocks(X):
 
 
 def _beside(values, X, count):
-    """Return a vector's parts that belong to the parts of X."""
+    """Return the parts of a vector that belong to the parts of X."""
     if values is None:
         return [None] * count
     if isinstance(values, list | tuple):
@@ -284,7 +284,7 @@ def _beside(values, X, count):
         if len(values) != sum(sizes):
             raise ValueError(f"X has {sum(sizes)} rows, and a vector beside it {len(values)}")
         ends = np.cumsum(sizes)
-        # As they are: an order of categories is kept.
+        # Without conversion: the order of categories is kept.
         parts = [_safe_indexing(values, slice(e - n, e)) for e, n in zip(ends, sizes)]
     else:
         raise TypeError("what is beside X must come in parts, as X does")

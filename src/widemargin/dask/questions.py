@@ -1,4 +1,4 @@
-"""What is asked of the workers of a cluster: of parts of the rows, risks over them, and points."""
+"""Questions to the workers of a cluster: parts of the rows, risks over them, and points."""
 
 import uuid
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from widemargin.solvers.line_search import Penalty
 
 @dataclass(frozen=True)
 class Part:
-    """Some rows, what is known of them, and a name by which a worker remembers them.
+    """Some rows, their labels and weights, and a name for a worker's cache.
 
     Attributes
     ----------
@@ -22,10 +22,10 @@ class Part:
         Labels.
     weights : ndarray of shape (m,) or None
     qid : ndarray of shape (m,) or None
-        Groups, of rows that are to be put in order.
+        Groups, for ranking.
     name : str
     folds : ndarray of shape (m,) or None
-        Which fold of a cross-validation holds each row out; -1 where none does.
+        The fold of a cross-validation that holds each row out; -1 for none.
     """
 
     rows: Rows
@@ -36,7 +36,7 @@ class Part:
     folds: np.ndarray | None = None
 
     def __sizeof__(self):
-        """Tell Dask what it would be to move this."""
+        """Tell Dask how many bytes it would take to move the part."""
         return self.rows.nbytes
 
     @property
@@ -46,7 +46,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to make a risk of a part's labels.
+    """How to make a risk from a part's labels.
 
     Attributes
     ----------
@@ -56,13 +56,13 @@ class Recipe:
     loss : str
         A name of `risk.LOSSES`, or "crammer_singer".
     positive : int
-        Place of the class that is told from all others; of no meaning to "crammer_singer".
+        Index of the class that is told from all others; not used by "crammer_singer".
     slot : str
-        Under which workers remember what they made of it, in place of what was there before.
+        The key under which workers cache what they made of it; it replaces the last one.
     fold : int or None
-        Whose rows count for nothing.
+        The held-out fold; its rows have cost zero.
     name : str
-        Another for each recipe.
+        A new one for each recipe.
     """
 
     classes: np.ndarray
@@ -73,7 +73,7 @@ class Recipe:
     fold: int | None = None
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
 
-    #: steps at which a line search asks for the risk
+    #: how many steps of a line search are evaluated
     n_steps = 63
 
     @property
@@ -95,14 +95,15 @@ class Recipe:
 
 @dataclass(frozen=True)
 class RankingRecipe:
-    """How to make a risk of a part's grades; no group has rows in another part.
+    """How to make a risk from a part's grades; groups must not be divided among parts.
 
     Attributes
     ----------
     scale : float
-        Weight of a pair; or of a group, over the weight of its pairs and times that of its rows.
+        Weight of a pair; or of a group, divided by the weight of its pairs and times that of its
+        rows.
     by_group : bool
-        Which of the two.
+        Whether it is that of a group.
     name : str
     """
 
@@ -110,7 +111,7 @@ class RankingRecipe:
     by_group: bool
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
 
-    # Each takes a sort.
+    # Each of them takes a sort.
     n_steps = 15
     outputs = ()
     slot = ""
@@ -134,7 +135,7 @@ def mean_weights(risk):
 
 
 class Point(NamedTuple):
-    """A point as it is sent: coefficients, offset, and a name by which workers remember it."""
+    """A point as it is sent: coefficients, offset, and a name for the workers' caches."""
 
     name: str
     coef: np.ndarray
@@ -142,15 +143,15 @@ class Point(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A question: how far to go from one point towards another, and what is the plane there?"""
+    """The question for the best step from one point towards another, and the plane there."""
 
     recipe: Recipe | RankingRecipe
     center: Point
     target: Point
-    steps: np.ndarray  # (p,) that may be gone, to choose from
+    steps: np.ndarray  # (p,) to choose from
     penalty: Penalty
     instead_of_zero: float
-    named: str  # how to remember the point that the step leads to
+    named: str  # the name of the point that the step leads to
 
     @property
     def points(self):
@@ -158,7 +159,7 @@ class Line(NamedTuple):
 
 
 class Spot(NamedTuple):
-    """A question: what are the losses at a point, and the plane there?"""
+    """The question for the losses and the plane at a point."""
 
     recipe: Recipe | RankingRecipe
     point: Point
@@ -169,12 +170,12 @@ class Spot(NamedTuple):
 
 
 class Proof(NamedTuple):
-    """A question: what do a point and some planes prove? Planes are given by where they touch."""
+    """The question for the bounds by a point and planes, given by the points where they touch."""
 
     recipe: Recipe | RankingRecipe
     best: Point
     touching: list[Point]
-    weights: list[float]  # of the planes, as `convex_weights` has them
+    weights: list[float]  # of the planes, from `convex_weights`
 
     @property
     def points(self):
@@ -183,7 +184,7 @@ class Proof(NamedTuple):
 
 @dataclass(frozen=True)
 class Questions:
-    """Of several problems, to be answered in one round: at most one of each slot."""
+    """Questions of several problems, for one round: at most one of each slot."""
 
     lines: list[Line]
     spots: list[Spot]
@@ -191,7 +192,7 @@ class Questions:
 
     @property
     def all(self) -> list[Line | Spot]:
-        """Those whose points' scores are remembered."""
+        """The questions whose points' scores are cached."""
         return [*self.lines, *self.spots]
 
     def __sizeof__(self):

@@ -2,11 +2,11 @@
 
 A round answers the questions of all problems by one graph of tasks,
 
-    line_sums, worker by worker -> choose -> shares, worker by worker -> their sum, up a tree
+    line_sums, worker by worker -> choose -> answers, worker by worker -> their sum, up a tree
 
-so that the driver waits once, and what goes from worker to worker in between is small. Each
-problem is solved in a thread of its own, by a solver that knows nothing of the others; a round
-begins when all that are not solved yet have asked.
+so the driver waits once, and little data goes from worker to worker in between. Each problem is
+solved in its own thread, by a solver that does not know of the others. A round begins when all
+unsolved problems have asked a question.
 """
 
 import queue
@@ -18,12 +18,12 @@ from widemargin.dask import tasks
 from widemargin.dask.partitions import Partitions
 from widemargin.dask.questions import Line, Proof, Questions, Spot
 
-# Bytes that what is sent may add to the graph of tasks.
+# Data of more bytes is sent as a task of its own, not inside the graph.
 _SMALL = 1 << 20
 
 
 class Rounds:
-    """Answers to questions of several problems.
+    """Answers the questions of several problems.
 
     Parameters
     ----------
@@ -40,15 +40,15 @@ class Rounds:
         self.said: queue.SimpleQueue = queue.SimpleQueue()
 
     def ask(self, question: Line | Spot | Proof):
-        """Return the answer to a question, together with those of the others; in `run` only."""
+        """Return the answer to a question, with those of the others; only inside `run`."""
         answer: Future = Future()
         self.said.put((question, answer))
         return answer.result()
 
     def run(self, solvers: Sequence[Callable]) -> list:
-        """Return what each of some functions returns, all of which may `ask`.
+        """Return the results of several functions, all of which may call `ask`.
 
-        If one of them fails, or a round, then so do all.
+        If one of them fails, or a round, then all fail.
         """
         with threads.pool(len(solvers)) as pool:
             solved = [pool.submit(solver) for solver in solvers]
@@ -58,7 +58,7 @@ class Rounds:
             return [one.result() for one in solved]
 
     def _serve(self, running):
-        """Answer questions until no thread is left to ask any."""
+        """Answer questions until all threads have ended."""
         failure, asked = None, []
         while running:
             try:
@@ -75,7 +75,7 @@ class Rounds:
                 failure = error
             if failure is not None:
                 for _, future in asked:
-                    if not future.done():  # when the answers of the others failed
+                    if not future.done():  # when the answers to the others failed
                         future.set_exception(failure)
                 asked = []
         if failure is not None:
@@ -84,10 +84,10 @@ class Rounds:
     def _answer_all(self, asked):
         asked.sort(key=lambda pair: pair[0].recipe.slot)
         asked.sort(key=lambda pair: (Line, Spot, Proof).index(type(pair[0])))
-        for share, (_, future) in zip(
+        for answer, (_, future) in zip(
             self.answers([question for question, _ in asked]), asked, strict=True
         ):
-            future.set_result(share)
+            future.set_result(answer)
 
     def answers(self, asked: Sequence[Line | Spot | Proof]) -> list:
         """Return the answers to questions of different slots, in one round.
@@ -106,21 +106,21 @@ class Rounds:
                 steps = self.parts.do(
                     tasks.choose, self.parts.each(tasks.line_sums, sum, sent), sent
                 )
-            return self.parts.sum(tasks.shares, tasks.add_shares, sent, steps)
+            return self.parts.sum(tasks.answers, tasks.add_answers, sent, steps)
 
         return self.result(graph)
 
     def sent(self, thing, nbytes: int):
-        """Return what is to be sent to all workers, as an argument of their tasks.
+        """Return an argument for tasks that holds what is sent to all workers.
 
-        As a task of its own, whose result workers take from each other; or if it is small, as it
-        is: that saves waiting for it.
+        This is a task of its own, whose result workers take from each other. Small data is sent as
+        it is, which saves waiting for such a task.
         """
         if nbytes * len(self.parts) <= _SMALL:
             return thing
         return self.parts.do(tasks.itself, thing)
 
     def result(self, make_graph: Callable):
-        """Return the result of a graph that is made, in one round."""
+        """Return the result of a graph, in one round."""
         self.count += 1
         return self.parts.result(make_graph)

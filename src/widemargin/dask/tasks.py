@@ -1,11 +1,11 @@
-"""What workers do: functions of a part of the rows, and sums of their results.
+"""Tasks of the workers: functions of a part of the rows, and sums of their results.
 
-A task is a function of its arguments alone, so that one which was lost with its worker can be done
-again elsewhere. What saves time is remembered besides: for each part and problem, the risk and the
-scores of the points last asked for. A worker who does not know them makes them anew.
+A task is a function of its arguments alone, so a task that is lost with its worker can be repeated
+elsewhere. To save time, workers also cache, for each part and problem, the risk and the scores of
+the points last asked for. A worker without them recomputes them.
 
-Problems over the same rows, of classes and folds, share their passes: one product with X serves
-the points of all, and one with its transpose all their planes.
+Problems over the same rows, of classes and folds, share passes: one product with X computes the
+scores of all their points, and one with its transpose all their planes.
 """
 
 import threading
@@ -29,20 +29,20 @@ from widemargin.solvers.line_search import best_of
 from widemargin.solvers.oracle import PLANE_AT
 
 
-class Share(NamedTuple):
-    """A part's share of a plane, and of the objective's losses at the point before it."""
+class PlaneSums(NamedTuple):
+    """A part's sums for a plane, and for the objective's losses at the point before it."""
 
-    step: float  # that led there: the same for all parts
+    step: float  # to that point: the same for all parts
     a: np.ndarray
     e: np.ndarray
-    size: np.ndarray  # sum of |slope|, to tell rounding in e
+    size: np.ndarray  # sum of |slope|, to bound rounding in e
     constant: float
     loss: float
     active: int
 
-    def plus(self, other: "Share") -> "Share":
-        """Return the sum of two parts' shares."""
-        return Share(
+    def plus(self, other: "PlaneSums") -> "PlaneSums":
+        """Return the sum over two parts."""
+        return PlaneSums(
             self.step,
             self.a + other.a,
             self.e + other.e,
@@ -53,8 +53,8 @@ class Share(NamedTuple):
         )
 
 
-class ProofShare(NamedTuple):
-    """A part's share of a certificate: of the losses at a point, and of a lower bound."""
+class ProofSums(NamedTuple):
+    """A part's sums for a certificate: the losses at a point, and a lower bound."""
 
     losses: Bound
     sums: Sums
@@ -63,13 +63,13 @@ class ProofShare(NamedTuple):
     def a(self):
         return self.sums.combined
 
-    def plus(self, other: "ProofShare") -> "ProofShare":
-        """Return the sum of two parts' shares."""
+    def plus(self, other: "ProofSums") -> "ProofSums":
+        """Return the sum over two parts."""
         losses = Bound(*(one + two for one, two in zip(self.losses, other.losses)))
-        return ProofShare(losses, self.sums.plus(other.sums))
+        return ProofSums(losses, self.sums.plus(other.sums))
 
 
-# --- products with the rows, for several at once ------------------------------------------------
+# --- products with the rows, for several vectors at once ----------------------------------------
 
 
 def scores_at(rows: Rows, points) -> list[np.ndarray]:
@@ -100,7 +100,7 @@ def combinations(rows: Rows, slopes) -> list[np.ndarray]:
     return [A.ravel() for A in np.split(rows.combine(G), ends[:-1], axis=1)]
 
 
-# --- what a worker remembers --------------------------------------------------------------------
+# --- the cache of a worker ----------------------------------------------------------------------
 
 
 class _Memory:
@@ -120,7 +120,7 @@ class _Memory:
         return risk
 
     def at(self, part, questions) -> list[list[np.ndarray]]:
-        """Return the scores of the points of each question, and remember just these."""
+        """Return the scores at the points of each question, and cache just these."""
         known = self.scores.get(part.name, {})
         found = [dict(known.get(question.recipe.slot, {})) for question in questions]
         missing = [
@@ -155,7 +155,7 @@ _memory = _Memory()
 
 
 def forget(names) -> None:
-    """Forget all about some parts."""
+    """Forget everything about some parts."""
     _memory.forget(names)
 
 
@@ -163,7 +163,7 @@ def forget(names) -> None:
 
 
 def itself(sent):
-    """Return what it is given: from here, other workers can take it."""
+    """Return the argument: as a task, so that workers can get it from each other."""
     return sent
 
 
@@ -173,7 +173,7 @@ def join(lists):
 
 
 def describe_classes(part: Part):
-    """Return name, rows, features; the labels that occur, and how many rows and weight they have.
+    """Return name, rows, features, labels, number and weight of rows per label.
 
     And whether rows have weights.
     """
@@ -185,10 +185,10 @@ def describe_classes(part: Part):
 
 
 def describe_ranking(part: Part):
-    """Return name, rows, features, groups or None, how many pairs there are, and sums of weights.
+    """Return name, rows, features, groups or None, the number of pairs, and sums of weights.
 
-    Of rows in pairs, of pairs, and of groups: the means of their rows. Groups are None if nobody
-    has told which there are.
+    The sums are over rows in pairs, over pairs, and over groups, of the means of their rows.
+    Groups are None if none were given.
     """
     risk = ranking_risk(part)
     groups = None
@@ -203,7 +203,7 @@ def describe_ranking(part: Part):
 def line_sums(part: Part, questions: Questions) -> np.ndarray:
     """Return values, slopes and curvatures, (q, 3, p), of the part's losses along the q lines."""
     sums = []
-    scores = _memory.at(part, questions.all)  # of spots, too: the next task will want them
+    scores = _memory.at(part, questions.all)  # of spots, too: the next task needs them
     for line, (S, T) in zip(questions.lines, scores):
         found = _memory.risk(part, line.recipe).line(S, T - S).evaluate(line.steps)
         sums.append([found.values, found.slopes, found.curvatures])
@@ -211,7 +211,7 @@ def line_sums(part: Part, questions: Questions) -> np.ndarray:
 
 
 def choose(sums, questions: Questions) -> list[float]:
-    """Return the best step along each line, from the sums of all parts at some."""
+    """Return the best step along each line, from the sums over all parts at several steps."""
     chosen = []
     for line, total in zip(questions.lines, np.sum(sums, axis=0), strict=True):
         values, slopes, curvatures = total
@@ -221,10 +221,10 @@ def choose(sums, questions: Questions) -> list[float]:
 
 
 @threads.one_for_blas()
-def shares(part: Part, questions: Questions, steps) -> list[Share]:
-    """Return what the part answers to each question, lines first and proofs last.
+def answers(part: Part, questions: Questions, steps) -> list[PlaneSums]:
+    """Return the part's answers to all questions, lines first and proofs last.
 
-    A line's plane is taken a little way beyond where its step leads to, and the losses there.
+    The losses are those at the end of a line's step, and the plane is taken a little farther on.
     """
     risks = [_memory.risk(part, asked.recipe) for asked in questions.all]
     scores = _memory.at(part, questions.all)
@@ -241,59 +241,61 @@ def shares(part: Part, questions: Questions, steps) -> list[Share]:
         losses.append(cuts[-1].value)
     planes = combinations(part.rows, [cut.slope for cut in cuts]) if cuts else []
     steps = [*steps, *(1.0 for _ in questions.spots)]
-    answers = [
-        _share(step, plane, cut, loss)
+    of_planes = [
+        _plane_sums(step, plane, cut, loss)
         for step, plane, cut, loss in zip(steps, planes, cuts, losses, strict=True)
     ]
-    return answers + [_proof_share(part, proof) for proof in questions.proofs]
+    return of_planes + [_proof_sums(part, proof) for proof in questions.proofs]
 
 
-def _proof_share(part, proof):
-    """Return what a part's rows prove, from nothing but the points: no score is remembered."""
+def _proof_sums(part, proof):
+    """Return a part's sums for a proof, from its points alone: no cached scores are used."""
     rows, risk = part.rows, proof.recipe.risk(part)
     coef = np.asarray(proof.best.coef, dtype=np.float64)
     (S,) = scores_at(rows, [proof.best])
     losses = risk.bound(S, score_errors(rows, coef, proof.best.offset)[:])
     cuts = (risk.cut(T) for point in proof.touching for T in scores_at(rows, [point]))
     if not isinstance(risk, RowRisk):
-        return ProofShare(losses, tangent_sums(rows, proof.weights, cuts))
+        return ProofSums(losses, tangent_sums(rows, proof.weights, cuts))
     A = np.zeros_like(S)
     for weight, cut in zip(proof.weights, cuts, strict=True):
         A -= weight * cut.slope
     A = risk.feasible(A)
-    return ProofShare(losses, dual_sums(rows, risk, A, rows.combine(A)))
+    return ProofSums(losses, dual_sums(rows, risk, A, rows.combine(A)))
 
 
-def _share(step, a, cut, loss):
+def _plane_sums(step, a, cut, loss):
     e, size = cut.slope.sum(axis=0), np.abs(cut.slope).sum(axis=0)
-    return Share(step, a, np.atleast_1d(e), np.atleast_1d(size), cut.constant, loss, cut.active)
+    return PlaneSums(
+        step, a, np.atleast_1d(e), np.atleast_1d(size), cut.constant, loss, cut.active
+    )
 
 
-def add_shares(shares: list[list[Share]]) -> list[Share]:
-    """Return the sums of answers to each question, taken in their order."""
-    total = shares[0]
-    for some in shares[1:]:
+def add_answers(parts: list[list[PlaneSums]]) -> list[PlaneSums]:
+    """Return the sums of answers to each question, added in their order."""
+    total = parts[0]
+    for some in parts[1:]:
         total = [one.plus(other) for one, other in zip(total, some, strict=True)]
     return total
 
 
 @threads.one_for_blas()
 def solve_alone(part: Part, recipe: Recipe, intercept: Intercept, n_rows: int, sweeps: int):
-    """Return coef and offset that are good for this part, times its share of all rows."""
+    """Return a good coef and offset for this part alone, times its fraction of all rows."""
     from widemargin.monitor import Monitor
     from widemargin.solvers import auto
     from widemargin.solvers.base import place_of
     from widemargin.solvers.registry import Place
 
-    share = part.rows.n_rows / n_rows
+    fraction = part.rows.n_rows / n_rows
     risk = recipe.risk(part)
     if not risk.cost.any():
         return np.zeros(part.rows.n_features), 0.0
-    risk.cost = risk.cost / share
+    risk.cost = risk.cost / fraction
     problem = Problem(part.rows, risk, intercept)
     descent = auto.make("stream" if place_of(part.rows) is Place.DISK else "acf", risk, seed=0)
     state = descent.solve(problem, State.zero(problem), Monitor(1e-3, sweeps))
-    return share * state.coef, share * state.offset
+    return fraction * state.coef, fraction * state.offset
 
 
 def add_solutions(solutions):

@@ -1,4 +1,4 @@
-"""What estimators on a cluster have in common: parts, problems side by side, predictions."""
+"""Common parts of estimators on a cluster: parts, problems side by side, predictions."""
 
 import math
 import os
@@ -36,10 +36,10 @@ from widemargin.solvers import auto
 from widemargin.solvers.bundle import Bundle
 from widemargin.solvers.cutting_plane import no_planes
 
-# At most so many problems share rounds: workers keep a few numbers per row for each.
+# At most this many problems share rounds: workers store a few numbers per row for each of them.
 _MOST_TOGETHER = 16
-# Fewer do where their planes, and the points at which these touch, would fill the driver's
-# memory: this many bytes, for as many planes as most problems come to.
+# Fewer share rounds if their planes, and the points at which these touch, would fill the driver's
+# memory: at most this many bytes, for as many planes as most problems need.
 _PLANE_BYTES = 4 << 30
 _PLANES = 128
 
@@ -47,23 +47,23 @@ _PLANES = 128
 class ClusterModel(BaseEstimator):
     """A linear model that is trained on a cluster."""
 
-    #: the class of one machine
+    #: the class of the same model on one machine
     local_class: type
 
     def _local(self):
-        """Return a model of one machine with the parameters that it shares with this."""
+        """Return a model for one machine with the same parameters, where it has them."""
         return like(self.local_class, self)
 
     def to_local(self):
-        """Return the model of one machine that predicts the same."""
+        """Return a model for one machine that makes the same predictions."""
         raise NotImplementedError
 
     def decision_function(self, X):
-        """Return scores of the rows; of a Dask collection, lazily."""
+        """Return the scores of the rows; lazily for a Dask collection."""
         return self._map("decision_function", X)
 
     def predict(self, X):
-        """Return what the model predicts for each row; of a Dask collection, lazily."""
+        """Return the predictions for the rows; lazily for a Dask collection."""
         return self._map("predict", X)
 
     def _map(self, name, X):
@@ -71,7 +71,7 @@ class ClusterModel(BaseEstimator):
         nothing = method(np.zeros((1, self.n_features_in_)))[:0]
 
         def of_part(X):
-            return method(X) if count_rows(X) else nothing  # parts may be empty, matrices not
+            return method(X) if count_rows(X) else nothing  # parts may be empty, matrices may not
 
         if isinstance(X, list | tuple):
             return [delayed(of_part)(part) for part in X]
@@ -86,7 +86,7 @@ class ClusterModel(BaseEstimator):
         return X.map_blocks(of_part, dtype=nothing.dtype, meta=nothing, **shape)
 
     def _train(self, problems):
-        """Solve all problems; what was reached is kept, whatever happens."""
+        """Solve all problems; the states reached are kept, whatever happens."""
         jobs, account = [], None
         try:
             with ExitStack() as stack:
@@ -101,11 +101,11 @@ class ClusterModel(BaseEstimator):
             if any(job.certificate is not None for job in jobs):
                 account = self._conclude(problems, jobs, training)
             problems.forget()
-        account.warn(self, stacklevel=5)  # past a decorator, to the caller of fit
+        account.warn(self, stacklevel=5)  # above a decorator, for the caller of fit
         return self
 
     def _conclude(self, problems, jobs, training) -> Account:
-        """Set the attributes of a fitted model, from problems solved as far as may be."""
+        """Set the attributes of a fitted model, from the states that were reached."""
         self.n_features_in_ = problems.n_features
         self.n_samples_fit_ = problems.n_rows
         self.n_rounds_ = training.rounds.count
@@ -120,15 +120,15 @@ class ClusterModel(BaseEstimator):
 
 @dataclass
 class Job:
-    """A problem over the parts, and how far it has come.
+    """A problem over the parts, and its present state.
 
     Attributes
     ----------
     recipe : Recipe or RankingRecipe
     state : State
-        Where to begin; then, the best so far.
+        The starting point; then, the best point so far.
     bundle : Bundle or None
-        Planes known to be under its risk, to which others are added.
+        Known planes below its risk, to which others are added.
     monitor : Monitor or None
         Of its last training.
     """
@@ -144,7 +144,7 @@ class Job:
 
 
 class Training:
-    """Solves problems side by side, as many as may share rounds.
+    """Solves problems side by side; several problems share rounds.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ class Training:
         problems.parts.deadline = self._deadline()
 
     def _deadline(self):
-        """Return when there is no time left to wait for workers; None: never."""
+        """Return when the time to wait for workers ends; None for never."""
         return None if self.model.max_time is None else self.clock_started + self.model.max_time
 
     def room(self, job: Job) -> int:
@@ -171,7 +171,7 @@ class Training:
         return int(np.clip(_PLANE_BYTES // of_planes, 1, _MOST_TOGETHER))
 
     def solve(self, jobs: list[Job], max_time: float | None, on_record=None) -> None:
-        """Solve all jobs, from where they are, in so many seconds; if it fails, they are kept.
+        """Solve all jobs from their present states in `max_time` seconds; errors keep the states.
 
         Parameters
         ----------
@@ -179,7 +179,7 @@ class Training:
         """
         deadline = None if max_time is None else clock() + max_time
         size = self.room(jobs[0])
-        size = math.ceil(len(jobs) / math.ceil(len(jobs) / size))  # groups of about one size
+        size = math.ceil(len(jobs) / math.ceil(len(jobs) / size))  # groups of about equal size
         for begin in range(0, len(jobs), size):
             seconds = None
             if deadline is not None:
@@ -189,7 +189,7 @@ class Training:
 
     def _solve(self, jobs, places, seconds, on_record):
         model = self.model
-        solver = auto.make(model.solver, None, seed=0)  # workers have the risks
+        solver = auto.make(model.solver, None, seed=0)  # only workers have the risks
         solvers = []
         for place in places:
             job = jobs[place]
@@ -212,11 +212,12 @@ class Training:
             oracle = self.oracle(job)
             solvers.append(partial(solver.ask, oracle, job.state, job.bundle))
         parts, monitors = self.problems.parts, [jobs[place].monitor for place in places]
-        parts.deadline = monitors[-1].deadline  # of those that begin together
+        parts.deadline = monitors[-1].deadline  # all of them begin together
         try:
             states = self.rounds.run(solvers)
         except NoWorkers:
-            # Asked to stop, all hand out what they have; without that, there is nothing to.
+            # If all were asked to stop, they return what they have; else there is nothing to
+            # return.
             may_stop = all(monitor.must_stop() for monitor in monitors)
             if not may_stop or any(monitor.certificate is None for monitor in monitors):
                 raise
@@ -230,7 +231,7 @@ class Training:
             jobs[place].state = state
 
     def oracle(self, job: Job) -> ClusterOracle:
-        """Return who answers for a job."""
+        """Return the oracle for a job."""
         return ClusterOracle(
             self.rounds,
             job.recipe,
@@ -240,7 +241,7 @@ class Training:
         )
 
     def keep_planes(self, job: Job) -> None:
-        """Have a job's planes kept from one training to the next."""
+        """Keep a job's planes from one training to the next."""
         job.bundle = no_planes(self.oracle(job), job.state)
 
 
@@ -252,7 +253,7 @@ class Problems:
     model : estimator
         With client and max_time.
     describe : callable(Part) -> (name, rows, features, ...)
-    vectors : X, y, sample_weight, and what else `make_part` takes
+    vectors : X, y, sample_weight, and further arguments of `make_part`
     """
 
     #: how the offset of scores is treated
@@ -275,7 +276,7 @@ class Problems:
             raise ValueError("X has no rows in any of its parts")
 
     def each(self, describe) -> list:
-        """Return what a task (part -> name, ...) says of each part, in their order."""
+        """Return the results of a task (part -> name, ...) for all parts, in their order."""
         described = self.parts.result(
             lambda: self.parts.total(tasks.join, self.parts.each(describe, list))
         )
@@ -283,11 +284,11 @@ class Problems:
         return sorted(described, key=lambda part: order[part[0]])
 
     def jobs(self) -> list[Job]:
-        """Return the problems, to be solved from where they begin."""
+        """Return the problems, at their starting points."""
         raise NotImplementedError
 
     def forget(self):
-        """Have workers forget what they kept for this fit."""
+        """Clear the workers' caches for this fit."""
         client = self.parts.client
         if client.status == "running":
             client.run(tasks.forget, self.names)
@@ -305,17 +306,17 @@ def _current_client():
 
 
 def labelled_part(X, y, weights, name) -> Part:
-    """Return a part of rows that have classes, checked; runs on a worker."""
+    """Return a checked part of rows with classes; runs on a worker."""
     return _part(check_labels, X, y, weights, None, None, name)
 
 
 def split_part(X, y, weights, folds, name) -> Part:
-    """Return a part of rows that have classes and, maybe, folds, checked; runs on a worker."""
+    """Return a checked part of rows with classes and, maybe, folds; runs on a worker."""
     return _part(check_labels, X, y, weights, None, folds, name)
 
 
 def graded_part(X, y, weights, qid, name) -> Part:
-    """Return a part of rows that have grades, checked; runs on a worker."""
+    """Return a checked part of rows with grades; runs on a worker."""
     return _part(check_grades, X, y, weights, qid, None, name)
 
 

@@ -12,9 +12,9 @@ from widemargin.data.rows import Rows
 DEVICES = ("cpu", "cuda", "auto")
 
 # Of the device memory that is free, what rows may take; the rest is for vectors.
-_SHARE_FOR_ROWS = 0.8
+_FRACTION_FOR_ROWS = 0.8
 # Blocks of streamed rows share this much of what is free: small ones overlap well enough.
-_SHARE_FOR_BLOCKS = 0.4
+_FRACTION_FOR_BLOCKS = 0.4
 _CUDA = 2  # what DLPack calls such a device
 
 
@@ -122,8 +122,8 @@ def to_gpu(X) -> Rows:
         free = free_bytes()
         sparse = scipy.sparse.issparse(X)
         size = X.data.nbytes + X.indices.nbytes + 48 * X.shape[0] if sparse else X.nbytes
-        if size > _SHARE_FOR_ROWS * free:
-            return StreamedRows(X, int(_SHARE_FOR_BLOCKS * free))
+        if size > _FRACTION_FOR_ROWS * free:
+            return StreamedRows(X, int(_FRACTION_FOR_BLOCKS * free))
         if sparse:
             values, places, starts = map(cupy.asarray, (X.data, X.indices, X.indptr))
             return GpuCsrRows(values, places, starts, X.shape[1])

@@ -12,7 +12,7 @@ import cupy
 import cupyx.scipy.sparse
 import numpy as np
 
-from widemargin.arrays import beside
+from widemargin.arrays import move_to
 from widemargin.data.gpu_tiles import Rounded, Sizes, Tiles, most_places
 from widemargin.data.rows import GramRows, Rows
 from widemargin.kernels import cuda
@@ -59,7 +59,7 @@ class GpuRows(Rows):
 
     def combine(self, G):
         combined = _by_columns(G, self.n_features, lambda g: self._combine(g, squares=False))
-        return beside(combined, self.coef_like)
+        return move_to(combined, self.coef_like)
 
 
 class ResidentRows(GpuRows, GramRows):
@@ -69,7 +69,7 @@ class ResidentRows(GpuRows, GramRows):
     little_work = _LITTLE_WORK
 
     def combine_squares(self, g):
-        return beside(self._combine(g[:, None], squares=True)[:, 0], self.coef_like)
+        return move_to(self._combine(g[:, None], squares=True)[:, 0], self.coef_like)
 
     @property
     def weighs_all_rows(self):

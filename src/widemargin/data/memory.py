@@ -17,7 +17,7 @@ from widemargin.kernels import rows as kernels
 _MOMENTS_PIECE = 1 << 17
 #: features that SciPy's matrices have numbers for, if these are int32
 MOST_FEATURES = 2**31 - 1
-# CSR rows go there as dense copies where more than this share of their entries is stored: pairs
+# CSR rows go there as dense copies where more than this fraction of their entries is stored: pairs
 # at scattered places cost some fifteen times as much as those of a dense product.
 _DENSE_ENOUGH = 0.25
 # Columns are far from zero if that is so many times as far as they are wide.
@@ -59,11 +59,11 @@ class RowsInMemory(SingleRows, LeverageRows, PreciseRows):
         kernel = kernels.scores if W.ndim == 1 else kernels.scores_many
         W = np.ascontiguousarray(W.T if self.transposes else W)
 
-        def share(begin, end):
+        def chunk(begin, end):
             for low, high in self.ranges(begin, end):
                 kernel(self.arrays, W, low, high, S)
 
-        threads.run(share, threads.shares(self.n_rows, self.n_entries))
+        threads.run(chunk, threads.chunks(self.n_rows, self.n_entries))
         return S
 
     def combine(self, G):
@@ -71,23 +71,23 @@ class RowsInMemory(SingleRows, LeverageRows, PreciseRows):
         kernel = kernels.combine if G.ndim == 1 else kernels.combine_many
         shape = (self.n_features, *G.shape[1:])
 
-        def share(begin, end):
+        def chunk(begin, end):
             W = np.zeros(shape[::-1] if self.transposes else shape)
             for low, high in self.ranges(begin, end):
                 kernel(self.arrays, G, low, high, W)
             return W
 
-        parts = threads.run(share, threads.shares(self.n_rows, self.n_entries))
+        parts = threads.run(chunk, threads.chunks(self.n_rows, self.n_entries))
         W = sum(parts[1:], start=parts[0])
         return np.ascontiguousarray(W.T) if self.transposes else W
 
     def moments(self, index, weight, center):
-        def share(begin, end):
+        def chunk(begin, end):
             return self._moments(index[begin:end], weight[begin:end], center)
 
         per_row = self.n_entries // max(1, self.n_rows)
-        shares = threads.shares(index.size, index.size * per_row * per_row)
-        parts = threads.run(share, shares)
+        chunks = threads.chunks(index.size, index.size * per_row * per_row)
+        parts = threads.run(chunk, chunks)
         second, first = parts[0]
         for other in parts[1:]:
             second += other[0]

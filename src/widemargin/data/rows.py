@@ -175,12 +175,12 @@ class BlockRows(Rows):
         kernel = kernels.scores if W.ndim == 1 else kernels.scores_many
         S = np.empty((self.n_rows, *W.shape[1:]), order="F")
 
-        def share(block, out, begin, end):
+        def chunk(block, out, begin, end):
             kernel(block.arrays, W, begin, end, out)
 
         for block in ahead(self.blocks()):
             out = np.empty((block.end - block.begin, *W.shape[1:]), order="F")
-            threads.run(share, [(block, out, *cut) for cut in _shares(block)])
+            threads.run(chunk, [(block, out, *cut) for cut in _chunks(block)])
             S[block.begin : block.end] = out
         return S
 
@@ -189,14 +189,14 @@ class BlockRows(Rows):
         kernel = kernels.combine if G.ndim == 1 else kernels.combine_many
         sums = [np.zeros((self.n_features, *G.shape[1:]))]  # one for each thread at work
 
-        def share(block, some, W, begin, end):
+        def chunk(block, some, W, begin, end):
             kernel(block.arrays, some, begin, end, W)
 
         for block in ahead(self.blocks()):
             some = np.asfortranarray(G[block.begin : block.end])
-            cuts = _shares(block)
+            cuts = _chunks(block)
             sums += [np.zeros_like(sums[0]) for _ in cuts[len(sums) :]]
-            threads.run(share, [(block, some, W, *cut) for W, cut in zip(sums, cuts)])
+            threads.run(chunk, [(block, some, W, *cut) for W, cut in zip(sums, cuts)])
         return sum(sums[1:], start=sums[0])
 
     def products(self, w, g):
@@ -219,8 +219,8 @@ class BlockRows(Rows):
         return self
 
 
-def _shares(block) -> list[tuple[int, int]]:
-    return threads.shares(block.end - block.begin, block.arrays[0].size)
+def _chunks(block) -> list[tuple[int, int]]:
+    return threads.chunks(block.end - block.begin, block.arrays[0].size)
 
 
 class GramRows(Rows):

@@ -1,8 +1,8 @@
-"""A run that can be killed at any instant and goes on from where it last said it was.
+"""Checkpoints: a run that is killed at any time continues from the last one.
 
-A checkpoint is a safetensors file that appears whole or not at all: the point reached (best
-coefficients, intercept, dual variables), and a fingerprint of the problem. The dual variables are
-all that a run needs to go on; everything else is found again in its first pass.
+A checkpoint is a safetensors file, written atomically. It has the best coefficients, the
+intercept, the dual variables, and a fingerprint of the problem. A run needs only the dual
+variables to continue; its first pass recomputes everything else.
 """
 
 import contextlib
@@ -23,11 +23,11 @@ _NAME = "widemargin checkpoint"
 
 
 class CheckpointError(ValueError):
-    """A file cannot be used as a checkpoint; the message begins with its path."""
+    """A file that cannot be used as a checkpoint; the message begins with its path."""
 
 
 class Checkpoint:
-    """Where one problem's progress is kept.
+    """The checkpoint of one problem.
 
     Parameters
     ----------
@@ -45,13 +45,13 @@ class Checkpoint:
         }
 
     def load(self) -> State | None:
-        """Return the state that was saved, None if there is none.
+        """Return the saved state; None if there is none.
 
         Raises
         ------
         CheckpointError
-            The file is no checkpoint, or one of another problem; it is left as it is. Or there is
-            no place for one.
+            The file is not a checkpoint, or that of another problem; it is not changed. Or no
+            file can be written there.
         """
         try:
             os.stat(self.path)
@@ -62,7 +62,7 @@ class Checkpoint:
                     f"{self.path}: no file can be written into {folder}"
                 ) from None
             return None
-        except OSError as error:  # a name too long, say
+        except OSError as error:  # such as a name that is too long
             raise CheckpointError(f"{self.path}: {error.strerror or error}") from error
         try:
             with safe_open(self.path, framework="numpy") as file:
@@ -91,9 +91,9 @@ class Checkpoint:
         return State(coef, float(offset[0]), dual)
 
     def save(self, state: State) -> None:
-        """Replace what was saved by `state`; where that fails, warn, and keep what was saved.
+        """Replace the saved state by `state`. If that fails, warn and keep the saved one.
 
-        A disk that is full is no reason to lose the run as well.
+        A full disk is no reason to stop the run.
         """
         assert isinstance(state.dual, np.ndarray)
         arrays = {"coef": state.coef, "offset": np.array([state.offset]), "dual": state.dual}
@@ -109,13 +109,13 @@ class Checkpoint:
             )
 
     def remove(self) -> None:
-        """Forget it: there is nothing left to go on with."""
-        with contextlib.suppress(OSError):  # never written, or gone with its disk
+        """Delete the checkpoint: the run has ended."""
+        with contextlib.suppress(OSError):  # it was never written, or its disk is gone
             os.unlink(self.path)
 
 
 def _fingerprint(problem):
-    """Return what tells problems apart, without a look at the rows themselves."""
+    """Return a fingerprint of the problem, which does not read the rows."""
     risk = problem.risk
     return {
         "rows": problem.rows.n_rows,

@@ -1,4 +1,4 @@
-"""What all fits have in common: threads over problems, progress, callbacks, and the account."""
+"""Common parts of all fits: threads over problems, progress, callbacks, and reports of them."""
 
 import math
 import os
@@ -26,26 +26,26 @@ from widemargin.solvers import auto
 from widemargin.solvers.registry import SOLVERS, THEN
 from widemargin.words import at_most
 
-# Bytes that solvers hold in memory besides the rows, at most: per row and per feature, and for
-# each problem that they solve at once.
+# The most bytes that solvers need besides the rows: per row and per feature, and for each problem
+# that they solve at the same time.
 _PER_ROW, _PER_ROW_AND_PROBLEM = 200, 32
 _PER_FEATURE, _PER_FEATURE_AND_PROBLEM = 128, 32
-# The same per row, and in all, of those that make whole passes over rows on disk.
+# The same for solvers that make whole passes over rows on disk: per row, and in all.
 _PER_ROW_IN_PASSES, _IN_PASSES = 150, 40 << 20
 
 
 def like(kind: type, estimator):
-    """Return an unfitted estimator of a kind, with the parameters that it shares with another."""
+    """Return an unfitted estimator of a kind, with the parameters that both kinds have."""
     given = estimator.get_params(deep=False)
     shared = kind().get_params(deep=False).keys() & given.keys()
     return kind(**{name: given[name] for name in shared})
 
 
-def brought_near(rows, estimator, n_problems: int = 1) -> Rows:
-    """Return rows on disk in memory, where the estimator's budget has room for all of them.
+def load_if_fits(rows, estimator, n_problems: int = 1) -> Rows:
+    """Return rows on disk as rows in memory, if they fit into the estimator's memory budget.
 
-    Reading them once is far quicker than in each pass. Those who name a solver, or want
-    checkpoints, which rows in memory have none of, get what they asked for.
+    Reading them once is far faster than in each pass. If the user names a solver, or wants
+    checkpoints, which rows in memory do not have, the rows stay on disk.
     """
     checkpoint = getattr(estimator, "checkpoint", None)
     if not isinstance(rows, BlockRows) or estimator.solver != "auto" or checkpoint is not None:
@@ -58,9 +58,9 @@ def brought_near(rows, estimator, n_problems: int = 1) -> Rows:
 
 
 def choose_solver(model, problem, warm: bool = False) -> str:
-    """Return the solver that a model names, or the best one for problems such as this.
+    """Return the solver that a model names, or else the best one for such a problem.
 
-    `warm` says that training begins at the solution of a problem nearby.
+    `warm` says that training starts from the solution of a similar problem.
     """
     rows, risk = problem.rows, problem.risk
     if model.solver != "auto":
@@ -72,22 +72,22 @@ def choose_solver(model, problem, warm: bool = False) -> str:
 
 
 def budget_of(estimator) -> int:
-    """Return how many bytes training may use where rows are on disk."""
+    """Return how many bytes training may use for rows on disk."""
     budget = check_bytes("memory_budget", getattr(estimator, "memory_budget", None))
     return budget or auto.DEFAULT_BUDGET
 
 
 def reads_from_now_on(rows) -> Callable[[], int]:
-    """Return what tells how often all rows were read from disk since this call."""
+    """Return a function that returns how often all rows were read from disk since this call."""
     already = rows.times_read
     return lambda: rows.times_read - already
 
 
 def share_threads(n_jobs: int, n_problems: int, rows: Rows, solver: str) -> tuple[int, int]:
-    """Return how many problems to solve side by side, and how many threads to lend to each.
+    """Return how many problems to solve in parallel, and how many threads each of them gets.
 
-    Rows on disk are read for one problem at a time: memory is meant for one. And one problem, told
-    what to do by one thread, keeps a GPU busy.
+    Problems over rows on disk are solved one by one, since the memory budget is for one. So are
+    problems on a GPU: one problem, with one thread on the host, keeps a GPU busy.
     """
     declared, on_gpu = SOLVERS[solver], rows.device == "cuda"
     alone = "memory_budget" in declared.told or declared.shares_passes or on_gpu
@@ -97,7 +97,7 @@ def share_threads(n_jobs: int, n_problems: int, rows: Rows, solver: str) -> tupl
 
 
 class Fit:
-    """One call of `fit`: solves problems, side by side where threads allow.
+    """One call of `fit`: solves the problems, in parallel if there are threads.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ class Fit:
 
     def _solve(self, index):
         problem = self.problems[index]
-        monitor, levels = self._begin(index, self._share_of_time())
+        monitor, levels = self._begin(index, self._time_limit())
         start = self._start(index)
         checkpoint = self._checkpoint(index, problem)
         if checkpoint is not None:
@@ -178,7 +178,7 @@ class Fit:
         self.states[index] = self._kept(self.states[index])
 
     def _solve_together(self):
-        """Solve all problems at once, by a solver whose passes serve several."""
+        """Solve all problems at once, by a solver that shares passes among them."""
         count = len(self.problems)
         begun = [self._begin(index, self.estimator.max_time) for index in range(count)]
         solver = auto.make(self.solver, self.problems[0].risk, int(self.seeds[0]))
@@ -194,16 +194,16 @@ class Fit:
                 levels.end(state)
 
     def _kept(self, state):
-        """Return a state as it waits for others: there may be many classes."""
+        """Return a state in the form in which it waits for the others: classes may be many."""
         return state.packed() if len(self.problems) > 1 else state
 
     def _start(self, index):
-        """Return where a problem begins."""
+        """Return the starting point of a problem."""
         start = self.starts[index]
         return State.zero(self.problems[index]) if start is None else start.unpacked()
 
     def _begin(self, index, max_time):
-        """Return a problem's monitor, and who tells callbacks of it, or None."""
+        """Return a problem's monitor, and the object that calls callbacks, or None."""
         levels = None
         if hasattr(self.estimator, "_skl_callbacks"):
             context = self.context.subcontext(
@@ -231,7 +231,7 @@ class Fit:
         return monitor, levels
 
     def _checkpoint(self, index, problem):
-        """Return where the progress of a problem is kept; None where nowhere."""
+        """Return the checkpoint of a problem; None if there is none."""
         path = getattr(self.estimator, "checkpoint", None)
         if path is None:
             return None
@@ -239,15 +239,15 @@ class Fit:
             path = f"{os.fspath(path)}.{index}"
         return Checkpoint(path, problem)
 
-    def _share_of_time(self):
-        """Return the seconds one problem may take, so that each gets its share."""
+    def _time_limit(self):
+        """Return the seconds that one problem may take, so that all get the same time."""
         if self.estimator.max_time is None:
             return None
         left = self.clock_started + self.estimator.max_time - clock()
         return max(0.0, left) / math.ceil(self.unsolved / self.n_threads)
 
     def _attributes(self, running=None):
-        """Return what a callback needs to predict with the model as it is now."""
+        """Return the attributes that a callback needs to predict with the present model."""
 
         def state(j):
             return (running or {}).get(j) or self.states[j] or State.zero(self.problems[j])
@@ -255,26 +255,26 @@ class Fit:
         return self.problems.attributes(MadeWhenAsked(state, len(self.problems)))
 
     def record(self):
-        """Set the estimator's attributes that tell how it went; warn if that was not well."""
+        """Set the attributes that describe the training; warn if it fell short."""
         estimator = self.estimator
         account = Account(self.monitors)
         account.record(estimator, self.solver)
-        account.warn(estimator, stacklevel=6)  # past this and two decorators
+        account.warn(estimator, stacklevel=6)  # above this and two decorators
 
 
 class Account:
-    """How the training of a model's problems went, from their monitors."""
+    """A summary of a model's training, from the monitors of its problems."""
 
     def __init__(self, monitors):
         statuses = [monitor.status for monitor in monitors]
         self.certificate = Certificate.total(monitor.certificate for monitor in monitors)
         self.history = [record for monitor in monitors for record in monitor.history]
-        self.n_iter = max(1, int(max(monitor.iteration for monitor in monitors)))  # whole ones
+        self.n_iter = max(1, int(max(monitor.iteration for monitor in monitors)))  # rounded down
         self.status = next((s for s in statuses if s != "converged"), "converged")
         self.successors = sorted({m.handed_over_to for m in monitors if m.handed_over_to})
 
     def record(self, estimator, solver: str) -> None:
-        """Set the attributes of a fitted estimator that tell it."""
+        """Set the attributes of a fitted estimator that describe its training."""
         estimator.certificate_ = self.certificate
         estimator.history_ = self.history
         estimator.n_iter_ = self.n_iter
@@ -282,11 +282,11 @@ class Account:
         estimator.solver_ = self.solver(solver)
 
     def solver(self, name: str) -> str:
-        """Return the solver called `name`, and who went on where it was stuck."""
+        """Return the solver `name`, followed by the solvers that took over when it was stuck."""
         return THEN.join([name, *self.successors])
 
     def warn(self, estimator, stacklevel: int) -> None:
-        """Warn if something ended the training before its tolerance was reached."""
+        """Warn if training stopped before it reached its tolerance."""
         if self.status not in FELL_SHORT:
             return
         worst = max(part.relative_gap for part in self.certificate.parts or [self.certificate])

@@ -1,10 +1,10 @@
-"""Folds of a cross-validation: rows to train on, and rows that are held out."""
+"""Folds of a cross-validation: rows to train on, and held-out rows."""
 
 import numpy as np
 
 from widemargin.words import label_in_words
 
-#: folds whose held-out scores are calibrated on; fewer where a class has fewer rows
+#: folds whose held-out scores are used for calibration; fewer if a class has fewer rows
 CALIBRATION_FOLDS = 5
 
 
@@ -53,12 +53,12 @@ def _check_rows(whose, index, n_rows, weights):
 
 
 def fold_weights(folds, weights, n_rows):
-    """Return the weight of each row in training without each fold: [(n,)].
+    """Return the training weights of the rows for each fold: [(n,)].
 
-    A row that a fold names several times counts as often.
+    A row that occurs several times in a fold counts as often.
     """
     counts = (np.bincount(train, minlength=n_rows) for train, _ in folds)
     if weights is None:
-        # There are as many of them as rows and folds, most of them 0 or 1.
+        # There is one count per row and fold; most are 0 or 1.
         return [count.astype(np.min_scalar_type(count.max())) for count in counts]
     return [weights * count for count in counts]

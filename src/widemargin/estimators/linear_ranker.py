@@ -6,9 +6,9 @@ import numpy as np
 from sklearn.callback import with_callbacks
 
 from widemargin import threads
-from widemargin.arrays import beside, on_host
+from widemargin.arrays import move_to, on_host
 from widemargin.data.devices import is_on_gpu, placed
-from widemargin.estimators.fitting import brought_near
+from widemargin.estimators.fitting import load_if_fits
 from widemargin.estimators.order import check_grades
 from widemargin.estimators.ranking import NORMALIZATIONS, OrderingModel, OrderingProblem
 from widemargin.estimators.validation import (
@@ -149,14 +149,14 @@ class LinearRanker(OrderingModel):
         check_choice("normalization", self.normalization, NORMALIZATIONS)
         came_on_gpu = is_on_gpu(X)
         X = check_matrix(self, X, reset=True)
-        rows = brought_near(placed(X, self.device), self)
+        rows = load_if_fits(placed(X, self.device), self)
         problem = self._problem(rows, y, qid, sample_weight)
         if problem.left_out.size:
             _warn_of_groups_without_pairs(problem.left_out, np.unique(qid))
         metadata = {"qid": qid, "sample_weight": sample_weight}
         self._fit_order(problem, {"X": X, "y": y, "metadata": metadata}).record()
         if came_on_gpu:
-            self.coef_ = beside(self.coef_, rows.like)
+            self.coef_ = move_to(self.coef_, rows.like)
         return self
 
     def _problem(self, rows, y, qid, sample_weight):

@@ -8,10 +8,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin import threads
-from widemargin.arrays import beside, on_host
+from widemargin.arrays import move_to, on_host
 from widemargin.data import Rows
 from widemargin.data.devices import DEVICES, is_on_gpu, placed
-from widemargin.estimators.fitting import Fit, brought_near, choose_solver
+from widemargin.estimators.fitting import Fit, choose_solver, load_if_fits
 from widemargin.estimators.folds import CALIBRATION_FOLDS
 from widemargin.estimators.problems import MULTI_CLASS, make_problems
 from widemargin.estimators.reporting import Reporting
@@ -225,7 +225,7 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         y = check_labels(y)
         check_same_length(X, y)
         classes, codes = classes_of(y, rows.like)
-        rows = brought_near(rows, self, len(classes) * (1 + CALIBRATION_FOLDS * self.probability))
+        rows = load_if_fits(rows, self, len(classes) * (1 + CALIBRATION_FOLDS * self.probability))
         weights = check_weights(sample_weight, X)
         problems = make_problems(self, rows, classes, codes, weights)
         starts = _warm_starts(previous, classes, problems)
@@ -246,7 +246,7 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         fit = Fit(self, problems, solver, self._seeds(problems), starts, data)
         fit.run()
         for name, value in problems.attributes(fit.states).items():
-            setattr(self, name, beside(value, problems.cost) if came_on_gpu else value)
+            setattr(self, name, move_to(value, problems.cost) if came_on_gpu else value)
         in_place = problems.dual_in_place if came_on_gpu else problems.dual
         self.dual_variables_ = in_place(fit.states)
         fit.record()
@@ -295,7 +295,7 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         places = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         if self.classes_.dtype.kind not in "biuf":
             places = on_host(places)  # there are no words on a GPU
-        return beside(self.classes_, places)[places]
+        return move_to(self.classes_, places)[places]
 
     @available_if(wants_probability)
     def predict_proba(self, X):

@@ -14,12 +14,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin import threads
-from widemargin.arrays import beside, on_host
+from widemargin.arrays import move_to, on_host
 from widemargin.data import Rows
 from widemargin.data.devices import is_on_gpu, placed
 from widemargin.data.memory import RowsInMemory
 from widemargin.estimators.calibration import check_held_out, fit_sigmoids
-from widemargin.estimators.fitting import Account, brought_near, like
+from widemargin.estimators.fitting import Account, like, load_if_fits
 from widemargin.estimators.folds import check_folds, fold_weights
 from widemargin.estimators.linear_svc import LinearSVC, wants_probability
 from widemargin.estimators.path import CostPath, pick
@@ -186,12 +186,12 @@ class LinearSVCCV(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimato
         model.n_features_in_ = self.n_features_in_
         data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
         n_problems = len(folds) * np.unique(y).size
-        rows = brought_near(placed(X, self.device), self, n_problems)
+        rows = load_if_fits(placed(X, self.device), self, n_problems)
         search = _Search(self, model, rows, y, weights, folds, scorer, costs, data)
         best = search.run()
         if came_on_gpu:
-            best.coef_ = beside(best.coef_, rows.like)
-            best.intercept_ = beside(best.intercept_, rows.like)
+            best.coef_ = move_to(best.coef_, rows.like)
+            best.intercept_ = move_to(best.intercept_, rows.like)
         search.path.warn(stacklevel=5)  # past two decorators
         self.Cs_, self.scores_, self.relative_gaps_ = costs, search.scores, search.gaps
         self.C_, self.best_estimator_ = best.C, best

@@ -5,10 +5,10 @@ from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
 
 from widemargin import threads
-from widemargin.arrays import beside, on_host
+from widemargin.arrays import move_to, on_host
 from widemargin.data.devices import is_on_gpu, placed
 from widemargin.data.memory import RowsInMemory
-from widemargin.estimators.fitting import brought_near
+from widemargin.estimators.fitting import load_if_fits
 from widemargin.estimators.order import ordered_classes
 from widemargin.estimators.ranking import OrderingModel, OrderingProblem
 from widemargin.estimators.thresholds import best_thresholds
@@ -122,13 +122,13 @@ class OrdinalSVC(ClassifierMixin, OrderingModel):
         X = check_matrix(self, X, reset=True)
         self.classes_, ranks = ordered_classes(y)
         check_same_length(X, ranks)
-        rows = brought_near(placed(X, self.device), self)
+        rows = load_if_fits(placed(X, self.device), self)
         problem = self._rank_problem(rows, ranks, sample_weight)
         labels = self.classes_[ranks]
         data = {"X": X, "y": labels, "metadata": {"sample_weight": sample_weight}}
         self._fit_order(problem, data).record()
         if came_on_gpu:
-            self.coef_ = beside(self.coef_, rows.like)
+            self.coef_ = move_to(self.coef_, rows.like)
         return self
 
     def _problem(self, rows, y, qid, sample_weight):

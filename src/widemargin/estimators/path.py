@@ -1,7 +1,7 @@
 """Training along a path of costs, for one classifier or for all folds of a cross-validation.
 
-Each value of C starts where the one before it ended. Folds are weights over the same rows, zero
-for those held out, so that none of them copies X.
+Each value of C starts from the solution at the last one. Folds are weights over the same rows,
+zero for held-out rows, so no fold copies X.
 """
 
 import math
@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from widemargin import threads
-from widemargin.arrays import beside, on_host
+from widemargin.arrays import move_to, on_host
 from widemargin.certificate import Certificate
 from widemargin.data import Rows
 from widemargin.data.devices import placed
@@ -28,9 +28,9 @@ from widemargin.data.rows import BlockRows, SingleRows
 from widemargin.data.subset import Subset
 from widemargin.estimators.fitting import (
     Account,
-    brought_near,
     budget_of,
     choose_solver,
+    load_if_fits,
     reads_from_now_on,
     share_threads,
 )
@@ -52,9 +52,10 @@ from widemargin.solvers import auto
 from widemargin.solvers.registry import SOLVERS
 from widemargin.words import at_most
 
-# Problems for each thread, of which one waits: when they are fewer, some of the next cost begin.
+# Problems under way per thread, of which one waits. If they are fewer, some of the next cost
+# begin.
 _UNDER_WAY = 2
-# Parameters of LinearSVC that a path has no use for.
+# Parameters of LinearSVC that a path does not use.
 _NOT_OF_A_PATH = ("C", "probability", "warm_start", "checkpoint")
 
 
@@ -135,7 +136,7 @@ def svm_path(X, y, *, Cs=20, sample_weight=None, **parameters) -> SVMPath:
     check_same_length(X, y)
     classes, codes = classes_of(y)
     weights = check_weights(sample_weight, X)
-    rows = brought_near(placed(X, model.device), model, len(classes))
+    rows = load_if_fits(placed(X, model.device), model, len(classes))
     order = np.argsort(Cs, kind="stable")
     path = CostPath(model, rows, classes, codes, [weights], n_costs=Cs.size, ahead=Cs[order])
     found = {}
@@ -168,12 +169,12 @@ def svm_path(X, y, *, Cs=20, sample_weight=None, **parameters) -> SVMPath:
 
 
 class CostPath:
-    """Classifiers over the same rows, taken together from one cost to the next.
+    """Classifiers over the same rows, which go together from one cost to the next.
 
     Parameters
     ----------
     model : LinearSVC
-        Says all but C.
+        All parameters but C.
     rows : Rows of shape (n, d)
     classes : ndarray of shape (k,)
     codes : ndarray of shape (n,)
@@ -181,13 +182,13 @@ class CostPath:
     weights : list of ndarray of shape (n,), or None in their place
         One per classifier.
     n_costs : int
-        How many costs there will be, so that each gets its share of `model.max_time`.
+        How many costs there will be: `model.max_time` is divided among them.
     ahead : sequence of float
-        The first of them, in order. Where problems are solved side by side, those that are done
-        with a cost go on to the next. Use as a context manager then: it ends what is under way.
+        The first costs, in order. If problems are solved in parallel, those that are solved at a
+        cost go on to the next one. The path must then be a context manager, which ends them.
     single : bool
-        Whether coefficients may be kept in single precision from one cost to the next: they need
-        half as much memory, and are good enough for scores.
+        Whether coefficients are stored in single precision from one cost to the next. They need
+        half the memory, and are accurate enough for scores.
     """
 
     def __init__(
@@ -208,13 +209,13 @@ class CostPath:
         self.solver = ""
         self.C = math.nan
         self.n_solved = 0
-        self.cut_short: list[tuple[float, str]] = []  # gap and limit of those that met one
+        self.cut_short: list[tuple[float, str]] = []  # gaps and limits of stopped trainings
         self.ahead = deque(ahead)
         self.trails: dict[int, Trail] = {}
-        # Of several costs all but the first have a solution nearby: for that one alone another
-        # solver would have to be compiled.
+        # All costs but the first one have a solution nearby. Another solver for the first one
+        # alone would have to be compiled.
         self.warm = n_costs > 1
-        self.begun: Step | None = None  # at the cost that comes next
+        self.begun: Step | None = None  # the step at the next cost
         self.pool: ThreadPoolExecutor | None = None
 
     def __enter__(self):
@@ -226,14 +227,14 @@ class CostPath:
             self.pool.shutdown()
 
     def advance(self, C: float) -> None:
-        """Solve all problems at C, from where they are now."""
+        """Solve all problems at C, from their present states."""
         if self.begun is None or self.begun.C != C:
             self._abandon()
             self.begun = self._step(C, self.costs_left)
         step, self.begun = self.begun, None
         if self.ahead and self.ahead[0] == C:
             self.ahead.popleft()
-        # From here on only the step has the states at the last cost, and lets go of each.
+        # From here on only the step holds the states at the last cost, and frees each of them.
         step.follow(enumerate(state for of_one in self.states for state in of_one), self.C)
         self.states, self.sets = [], []
         if step.together:
@@ -247,10 +248,10 @@ class CostPath:
         self._arrive(step)
 
     def go_over_to(self, C: float, states: list[list[State]], weights) -> None:
-        """Go on with other classifiers: of these weights, at these states, which belong to C.
+        """Continue with other classifiers: with these weights, and these states, which are for C.
 
-        The next call of `advance` begins there. It gets all the time that is left, and
-        coefficients keep all their digits.
+        The next call of `advance` starts there. It gets all the time that is left, and its
+        coefficients keep full precision.
         """
         self._abandon()
         self.trails.clear()
@@ -258,7 +259,7 @@ class CostPath:
         self.C, self.states, self.weights, self.costs_left = C, states, weights, 1
 
     def _step(self, C, costs_left):
-        """Return what there is to be solved at C, when so many costs are left, with this one."""
+        """Return the step at C; `costs_left` counts it and the later ones."""
         model = clone(self.model).set_params(C=float(C))
         sets = [self.make_problems(model, weights=weights) for weights in self.weights]
         first = sets[0][0]
@@ -287,7 +288,7 @@ class CostPath:
         return Step(C, sets, solver, solvers, monitor, n_threads, lent, self.trails, keep)
 
     def _side_by_side(self, step):
-        """Solve a step's problems; threads that have none left go on to the next step's."""
+        """Solve a step's problems in parallel; idle threads begin with the next step."""
         if self.pool is None:
             self.pool = threads.pool(self.n_jobs)
         under_way = {step.submit(self.pool, index): index for index in range(step.n_problems)}
@@ -296,7 +297,7 @@ class CostPath:
             while under_way:
                 done, _ = wait({*under_way, *ahead}, return_when=FIRST_COMPLETED)
                 for future in done & under_way.keys():
-                    future.result()  # raises what the problem's solver has raised
+                    future.result()  # raises the errors of the problem's solver
                     solved.append(under_way.pop(future))
                 ahead -= done
                 while solved and len(under_way) + len(ahead) < _UNDER_WAY * step.n_threads:
@@ -306,7 +307,7 @@ class CostPath:
             raise
 
     def _go_ahead(self, step, index):
-        """Let a problem that is solved go on to the next cost; return who solves it, if any."""
+        """Let a solved problem go on to the next cost; return its future, if any."""
         if not self.ahead:
             return set()
         if self.begun is None:
@@ -318,7 +319,7 @@ class CostPath:
         return {following.submit(self.pool, index)}
 
     def _abandon(self):
-        """Give up what was begun ahead."""
+        """Stop what was begun ahead."""
         if self.begun is not None:
             self.begun.abandon()
             self.begun = None
@@ -352,33 +353,33 @@ class CostPath:
         return self.sets[0].attributes(MadeWhenAsked(mean, len(self.states[0])))
 
     def scores(self, which: int, index) -> np.ndarray:
-        """Return scores by a classifier of the rows that `index` names, (m, 1) or (m, k)."""
+        """Return the scores of the rows `index` by a classifier, (m, 1) or (m, k)."""
         rows = pick(self.rows, index)
         if isinstance(rows, SingleRows):
-            # One problem after the other: coefficients of all, side by side, take much memory.
+            # One problem after the other: an array of all coefficients would take much memory.
             scores = [rows.scores(state.coef) + state.offset for state in self.states[which]]
             return np.column_stack(scores)
         attributes = self.attributes(which)
-        coef = beside(attributes["coef_"].T, self.rows.coef_like)
+        coef = move_to(attributes["coef_"].T, self.rows.coef_like)
         return on_host(rows.scores(coef)) + attributes["intercept_"]
 
     def certificate(self, which: int) -> Certificate:
         return Certificate.total(monitor.certificate for monitor in self.monitors[which])
 
     def warn(self, stacklevel: int) -> None:
-        """Warn of trainings that a limit ended before their tolerance."""
+        """Warn of trainings that a limit stopped before their tolerance."""
         warn_of_limits(self.model, self.cut_short, self.n_solved, stacklevel + 1)
 
 
 def warn_of_limits(model, cut_short, n_solved: int, stacklevel: int) -> None:
-    """Warn of trainings that a limit ended before their tolerance.
+    """Warn of trainings that a limit stopped before their tolerance.
 
     Parameters
     ----------
     model : estimator
         With tol and the limits.
     cut_short : list of (float, str)
-        Relative gaps of those that met one, and its name.
+        Relative gaps of the stopped ones, and the limit.
     n_solved : int
         How many trainings there were.
     """
@@ -400,7 +401,7 @@ def warn_of_limits(model, cut_short, n_solved: int, stacklevel: int) -> None:
 
 
 def pick(rows: Rows, index) -> Rows:
-    """Return the rows that `index`, integers, names."""
+    """Return the rows `index`, an array of integers."""
     if isinstance(rows, BlockRows):
         return Subset(rows, index)
     return rows.take(np.asarray(index, like=rows.like))

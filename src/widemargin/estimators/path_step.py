@@ -1,4 +1,4 @@
-"""All problems of one cost: where each begins, and how they are solved."""
+"""All problems of one cost: their starts, and how they are solved."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from widemargin.solvers.registry import SOLVERS
 
 
 class Step:
-    """All problems at one cost: how they are solved, and what has come of it.
+    """All problems at one cost: how they are solved, and their states.
 
     Parameters
     ----------
@@ -24,15 +24,15 @@ class Step:
     solvers : list
         One for each problem.
     monitor : callable(problem=index) -> Monitor
-        When called, its time begins.
+        Its time begins with the call.
     n_threads : int
-        How many problems are solved side by side.
+        How many problems are solved in parallel.
     lent : int
         How many threads each of them gets.
     trails : dict of Trail
-        Where problems are going, by their index; kept up to date.
+        The trails of the problems, by index; kept up to date.
     keep : dtype
-        Of coefficients, once problems are solved.
+        Type in which the coefficients of solved problems are stored.
     """
 
     def __init__(self, C, sets, solver, solvers, monitor, n_threads, lent, trails, keep):
@@ -41,7 +41,7 @@ class Step:
         self.trails, self.keep = trails, keep
         self.together = SOLVERS[solver].shares_passes
         self.n_problems = sum(map(len, sets))
-        self.former: dict[int, State] = {}  # of problems that have not begun, at another cost
+        self.former: dict[int, State] = {}  # states at another cost, of problems not begun
         self.former_C = math.nan
         self.states: list = [None] * self.n_problems
         self.monitors: list = [None] * self.n_problems
@@ -49,17 +49,17 @@ class Step:
         self.abandoned = False
 
     def follow(self, states, C):
-        """Begin problems that have not begun where these states are, (index, State), of a cost."""
+        """Start the remaining problems from these states, (index, State), which are for C."""
         self.former.update((index, state) for index, state in states if index not in self.futures)
         self.former_C = C
 
     def problem(self, index):
-        """Return one of the problems: with all that there are at hand, labels take much memory."""
+        """Return one of the problems; together, their labels would take much memory."""
         which, j = divmod(index, len(self.sets[0]))
         return self.sets[which][j]
 
     def start(self, index):
-        """Return where a problem begins."""
+        """Return the starting point of a problem."""
         state = self.former.pop(index, None)
         problem = self.problem(index)
         if state is None:
@@ -88,7 +88,7 @@ class Step:
             self.trails[index] = Trail.of(*way)
 
     def solve_together(self):
-        """Solve all of them, with passes in common."""
+        """Solve all problems, with shared passes."""
         self.monitors = [self.make_monitor(problem=index) for index in range(self.n_problems)]
         with threads.lent(self.lent):
             self.states = self.solvers[0].solve_together(
@@ -99,13 +99,13 @@ class Step:
             )
 
     def submit(self, pool, index):
-        """Have one problem solved when there is a thread for it, if it is not yet."""
+        """Submit one problem to a thread pool, unless that was done."""
         if index not in self.futures:
             self.futures[index] = pool.submit(self.solve, index)
         return self.futures[index]
 
     def abandon(self):
-        """Have those stop that are being solved, and others never begin."""
+        """Stop the problems that are being solved, and do not begin the others."""
         self.abandoned = True
         for future in self.futures.values():
             future.cancel()
@@ -115,7 +115,7 @@ class Step:
 
 
 class MadeWhenAsked(Sequence):
-    """A list of which each element is made anew when asked for, so that few are held at once."""
+    """A sequence whose elements are made on access, so that few of them are in memory."""
 
     def __init__(self, make, length):
         self.make, self.length = make, length

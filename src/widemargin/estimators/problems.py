@@ -1,4 +1,4 @@
-"""From labels and weights to training problems, and back: what fitting and certifying share."""
+"""From labels and weights to training problems, and back; used by fitting and certifying."""
 
 import math
 from numbers import Real
@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.class_weight import compute_class_weight
 
-from widemargin.arrays import beside, on_host
+from widemargin.arrays import move_to, on_host
 from widemargin.data import Rows
 from widemargin.problem import Intercept, Problem, SparseDual, State
 from widemargin.risk import HINGE, LOSSES, CrammerSinger, MarginRisk
@@ -17,7 +17,7 @@ MULTI_CLASS = ("ovr", "crammer_singer")
 
 
 def make_problems(model, rows: Rows, classes, codes, weights) -> "ProblemSet":
-    """Return the problems whose solutions make the classifier that `model` describes.
+    """Return the problems whose solutions make the classifier of `model`.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def make_problems(model, rows: Rows, classes, codes, weights) -> "ProblemSet":
 
 
 class ProblemSet:
-    """Problems over the same rows, and the classifier's arrays that their states make.
+    """Problems over the same rows, and the conversion of their states to a classifier's arrays.
 
     The arrays are coef (m, d), intercept (m,) and dual, CSR (m, n), with m = 1 for two
     classes and one row per class otherwise.
@@ -54,9 +54,9 @@ class ProblemSet:
         raise NotImplementedError
 
     def states(self, coef, intercept, dual) -> list[State]:
-        """Return the problems' states that make these arrays, or parts of them.
+        """Return the states of the problems for these arrays, or for parts of them.
 
-        Where problems have no intercept it is zero, whatever that of the arrays is.
+        If the problems have no intercept, it is zero, whatever the arrays say.
         """
         if self.intercept is Intercept.NONE:
             intercept = np.zeros(len(intercept))
@@ -66,7 +66,7 @@ class ProblemSet:
         raise NotImplementedError
 
     def attributes(self, states) -> dict[str, np.ndarray]:
-        """Return what the estimator needs to predict as the problems' states do."""
+        """Return the attributes with which the estimator predicts as these states do."""
         raise NotImplementedError
 
     def dual(self, states) -> scipy.sparse.csr_array:
@@ -74,11 +74,11 @@ class ProblemSet:
         raise NotImplementedError
 
     def dual_in_place(self, states) -> np.ndarray:
-        """Return them as one dense array, where the rows are."""
+        """Return the dual variables as one dense array, on the device of the rows."""
         raise NotImplementedError
 
     def _check_classes(self, classes):
-        """Raise ValueError unless two classes are left once rows of no weight are gone."""
+        """Raise ValueError unless two classes have rows of positive weight."""
         counted = self.cost > 0.0
         codes = self.codes if counted.all() else self.codes[counted]
         counts = np.bincount(codes, minlength=1)
@@ -92,7 +92,7 @@ class ProblemSet:
 
 
 class OneVsRest(ProblemSet):
-    """One two-class problem for two classes, else one per class, against all others."""
+    """One two-class problem for two classes; else one per class, against all others."""
 
     def __init__(self, model, rows: Rows, classes, codes, weights):
         super().__init__(model, rows, classes, codes, weights)
@@ -100,7 +100,7 @@ class OneVsRest(ProblemSet):
         self.positives = [1] if len(classes) == 2 else list(range(len(classes)))
         self.loss = LOSSES[model.loss]
         if model.multi_class == "crammer_singer":
-            # w = w_2 - w_1 of two classes solves the hinge problem at twice the cost.
+            # w = w_2 - w_1 of two classes solves the hinge problem with twice the cost.
             self.loss = HINGE
             self.cost = 2.0 * self.cost
 
@@ -108,7 +108,7 @@ class OneVsRest(ProblemSet):
         return len(self.positives)
 
     def __getitem__(self, index: int) -> Problem:
-        # Of bytes, `where` takes ten times as long.
+        # For bytes, `where` takes ten times as long.
         y = (self.codes == self.positives[index]).view(np.int8)
         y *= 2
         y -= 1
@@ -117,7 +117,7 @@ class OneVsRest(ProblemSet):
     def _states(self, coef, intercept, dual):
         return [
             State(
-                beside(coef[j].astype(np.float64, copy=False), self.rows.coef_like),
+                move_to(coef[j].astype(np.float64, copy=False), self.rows.coef_like),
                 float(intercept[j]),
                 self._dual_of(dual, j),
             )
@@ -125,12 +125,12 @@ class OneVsRest(ProblemSet):
         ]
 
     def _dual_of(self, dual, j):
-        """Return the dual variables of one problem; sparse ones on the host stay so."""
+        """Return the dual variables of one problem; sparse ones on the host stay sparse."""
         if not scipy.sparse.issparse(dual):
-            return beside(dual[j], self.cost)
+            return move_to(dual[j], self.cost)
         part = slice(dual.indptr[j], dual.indptr[j + 1])
         found = SparseDual(dual.indices[part], dual.data[part], dual.shape[1])
-        return beside(found.dense(), self.cost) if self.rows.device == "cuda" else found
+        return move_to(found.dense(), self.cost) if self.rows.device == "cuda" else found
 
     def attributes(self, states):
         coef = np.empty((len(states), self.rows.n_features))
@@ -140,7 +140,7 @@ class OneVsRest(ProblemSet):
         return {"coef_": coef, "intercept_": intercept}
 
     def dual(self, states):
-        # One after the other: in a list, they would be there twice.
+        # One after the other: a list of them would double their memory.
         counts = [_sparse(state.dual).index.size for state in states]
         starts, n_rows = np.cumsum([0, *counts]), self.rows.n_rows
         whole = np.int32 if max(starts[-1], n_rows) < 1 << 31 else np.int64
@@ -157,7 +157,7 @@ class OneVsRest(ProblemSet):
 
 
 class AllTogether(ProblemSet):
-    """One problem for all classes: that of Crammer and Singer."""
+    """One problem for all classes: Crammer and Singer's."""
 
     def __len__(self):
         return 1
@@ -167,8 +167,8 @@ class AllTogether(ProblemSet):
         return Problem(self.rows, risk, self.intercept)
 
     def _states(self, coef, intercept, dual):
-        coef = beside(coef.T.astype(np.float64, order="C"), self.rows.coef_like)
-        dual = beside(dual.toarray() if scipy.sparse.issparse(dual) else dual, self.cost)
+        coef = move_to(coef.T.astype(np.float64, order="C"), self.rows.coef_like)
+        dual = move_to(dual.toarray() if scipy.sparse.issparse(dual) else dual, self.cost)
         return [State(coef, on_host(intercept).astype(np.float64), dual.T)]
 
     def attributes(self, states):
@@ -192,22 +192,22 @@ def _sparse(dual) -> SparseDual:
 
 
 def _row_costs(model, rows, classes, codes, weights):
-    """Return C times class weight times sample weight, (n,), where the rows are."""
+    """Return C times class weight times sample weight, (n,), on the device of the rows."""
     cost = np.zeros(rows.n_rows, like=rows.like)
     cost += float(model.C)
     if weights is not None:
-        cost *= beside(weights, cost)
+        cost *= move_to(weights, cost)
     if model.class_weight is not None:
         codes = on_host(codes)
         weights = None if weights is None else on_host(weights)
         factors = class_weights(model.class_weight, classes, codes, weights)[codes]
-        cost *= beside(factors, cost)
+        cost *= move_to(factors, cost)
     return cost
 
 
 def class_weights(class_weight, classes, codes, weights):
-    """Return one weight per class, (k,); ValueError if one cannot be a weight."""
-    # "balanced" divides by a class's weight: a class of weight zero is not there.
+    """Return one weight per class, (k,); ValueError if one is no valid weight."""
+    # "balanced" divides by a class's weight: classes of weight zero are left out.
     present = np.unique(codes if weights is None else codes[weights > 0.0])
     by_class = np.ones(len(classes))
     if isinstance(class_weight, str):

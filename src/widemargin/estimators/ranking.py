@@ -1,11 +1,11 @@
-"""Models that order rows: what `LinearRanker` and `OrdinalSVC` share."""
+"""Models that order rows: common parts of `LinearRanker` and `OrdinalSVC`."""
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.arrays import beside, on_host
+from widemargin.arrays import move_to, on_host
 from widemargin.data import Rows
 from widemargin.data.devices import DEVICES, is_on_gpu
 from widemargin.data.memory import DenseRows
@@ -51,7 +51,7 @@ class OrderingModel(Reporting, CallbackSupportMixin, BaseEstimator):
         check_training_parameters(self)
 
     def _fit_order(self, problem: "OrderingProblem", data):
-        """Solve `problem` and set the attributes that make the model; return the Fit."""
+        """Solve `problem` and set the attributes of the model; return the Fit."""
         solver = "ocas" if self.solver == "auto" else self.solver
         auto.check(solver, problem.rows, problem.risk)
         fit = Fit(self, problem, solver, [0], [self._start(problem)], data)
@@ -65,7 +65,7 @@ class OrderingModel(Reporting, CallbackSupportMixin, BaseEstimator):
         return fit
 
     def _start(self, problem):
-        """Return the last fit's state, if this one starts there."""
+        """Return the state of the last fit, if this one starts there."""
         if not (self.warm_start and hasattr(self, "dual_points_")):
             return None
         if self.coef_.shape != (problem.rows.n_features,):
@@ -74,10 +74,10 @@ class OrderingModel(Reporting, CallbackSupportMixin, BaseEstimator):
 
 
 class OrderingProblem:
-    """The one problem whose solution orders the rows.
+    """The single problem whose solution orders the rows.
 
-    All pairs together weigh C times as much as their rows do, so that C means about what it
-    means to a classifier, and does not depend on how many pairs there are.
+    The weight of all pairs together is C times that of their rows. So C means about the same as
+    for a classifier, and does not depend on the number of pairs.
 
     Parameters
     ----------
@@ -105,12 +105,12 @@ class OrderingProblem:
         pairs = risk.weigh_pairs()
         if model.normalization == "queries":
             by_group = np.bincount(risk.member, risk.weight) / np.diff(risk.starts)
-            share = by_group / by_group.sum() / pairs
+            fraction = by_group / by_group.sum() / pairs
         else:
-            share = np.full(pairs.size, 1.0 / pairs.sum())
+            fraction = np.full(pairs.size, 1.0 / pairs.sum())
         self.n_pairs = int(risk.count_pairs().sum())
-        risk = risk.scaled(model.C * risk.weight.sum() * share)
-        self.risk = risk.beside(rows.like) if rows.device == "cuda" else risk
+        risk = risk.scaled(model.C * risk.weight.sum() * fraction)
+        self.risk = risk.move_to(rows.like) if rows.device == "cuda" else risk
 
     def __len__(self):
         return 1
@@ -119,17 +119,17 @@ class OrderingProblem:
         return Problem(self.rows, self.risk, Intercept.NONE)
 
     def attributes(self, states):
-        """Return what the model needs to predict."""
+        """Return the attributes with which the model predicts."""
         (state,) = states
         coef = on_host(state.coef)
         more = self.finish(coef) if self.finish is not None else {}
         return {"coef_": coef, **more}
 
     def state(self, model):
-        """Return the state that a fitted model is in."""
+        """Return the state of a fitted model."""
         like = self.rows.coef_like
-        points = beside(model.dual_points_, like)
-        coef = beside(model.coef_.astype(np.float64), like)
+        points = move_to(model.dual_points_, like)
+        coef = move_to(model.coef_.astype(np.float64), like)
         return State(coef, 0.0, Tangents(model.dual_weights_, points))
 
 

@@ -1,4 +1,4 @@
-"""Where training begins at one cost, after it has ended at another."""
+"""Starting points at one cost, from the solution at another."""
 
 from dataclasses import dataclass
 
@@ -9,17 +9,18 @@ from widemargin.problem import Intercept, State
 
 @dataclass(frozen=True)
 class Trail:
-    """Where the dual variables of a hinge loss are going as C grows.
+    """The change of the dual variables of a hinge loss as C grows.
 
-    Solutions of such problems are piecewise linear in C (Hastie et al. 2004). Rows at their upper
-    bounds follow these, and rows at zero mostly stay there; the others go on as they have gone.
+    Solutions of such problems are piecewise linear in C (Hastie et al. 2004). Dual variables at
+    their upper bounds follow these, and those at zero mostly stay there. The others continue their
+    last change.
 
     Attributes
     ----------
     free : ndarray of shape (m,)
-        Rows between their bounds.
+        Rows with dual variables between their bounds.
     rate : ndarray of shape (m,), float32
-        By how much their variables grow when C grows by one.
+        How much these grow when C grows by one.
     """
 
     free: np.ndarray
@@ -27,22 +28,22 @@ class Trail:
 
     @classmethod
     def of(cls, before, former_C, dual, cost, C):
-        """Return what leads on from `dual`, (n,), at C, where it was `before` at former_C."""
+        """Return the trail to `dual`, (n,), at C, from `before`, at former_C."""
         free = np.flatnonzero((dual > 0.0) & (dual < cost)).astype(np.uint32)
         return cls(free, ((dual[free] - before[free]) / (C - former_C)).astype(np.float32))
 
     def followed(self, problem, state, former_C, C):
-        """Return a start for `problem` at C, as far on from `state`, at former_C, as C is."""
-        dual = C / former_C * state.dual  # of those at their bounds
+        """Return a start for `problem` at C, extrapolated from `state`, at former_C."""
+        dual = C / former_C * state.dual  # right for those at their bounds
         dual[self.free] = state.dual[self.free] + (C - former_C) * self.rate
         return State(state.coef, state.offset, np.clip(dual, 0.0, problem.risk.cost))
 
 
 def carried(problem, state, ratio):
-    """Return a start for `problem`, whose costs are `ratio` times those that `state` is for.
+    """Return a start for `problem`, whose costs are `ratio` times those of `state`.
 
-    The dual variables may all grow by `ratio`. Where hardly a row is left inside the margin they
-    hardly change, though: of the factors between, the one is best that maximises the dual.
+    All dual variables may grow by `ratio`. But if hardly any row is inside the margin, they hardly
+    change. So they are multiplied by the factor in between that maximises the dual.
     """
     factor = ratio
     if ratio > 1.0:

@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
 from widemargin import threads
-from widemargin.arrays import beside, on_host
+from widemargin.arrays import move_to, on_host
 from widemargin.data import Rows, as_rows
 from widemargin.data.devices import gpu_array, gpu_rows, is_on_gpu
 from widemargin.data.memory import RowsInMemory
@@ -268,7 +268,7 @@ def linear_scores(X, coef, intercept=0.0):
     if not (scipy.sparse.issparse(X) or isinstance(X, Rows)):
         return X @ on_host(coef) + on_host(intercept)
     rows = as_rows(X)
-    return rows.scores(beside(coef, rows.coef_like)) + beside(intercept, rows.like)
+    return rows.scores(move_to(coef, rows.coef_like)) + move_to(intercept, rows.like)
 
 
 def _check_structure(X):

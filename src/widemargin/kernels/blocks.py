@@ -1,4 +1,4 @@
-"""Is a block of CSR rows what it should be?"""
+"""Validation of blocks of CSR rows."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ NOT_FINITE = 3
 
 @kernel(fastmath=())
 def first_fault(values, indices, indptr, n_features):
-    """Look for the first entry that is not as kernels need it.
+    """Find the first entry that kernels could not use.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def first_fault(values, indices, indptr, n_features):
     Returns
     -------
     fault, row, entry : int
-        `OK`, or what is wrong, and where.
+        `OK`, or the kind of fault, and its place.
     end : int
         One more than the largest index, if all is well.
     """

@@ -1,6 +1,7 @@
-"""The pivots of the reduced dual, and a Cholesky factor that follows the planes in use.
+"""The pivots of the reduced dual, and a Cholesky factor of the working set of planes.
 
-`free` (m,) lists `size` planes; L is the factor of a definite matrix M in their rows and columns.
+`free` (m,) lists the `size` planes of the working set; L is the factor of a definite matrix M in
+their rows and columns.
 Loops are written out and functions are few: array expressions would take seconds to compile.
 """
 
@@ -8,24 +9,24 @@ import numpy as np
 
 from widemargin.kernels.jit import kernel
 
-# Pivots smaller than this share of the diagonal are taken to be it: a plane that depends on
-# the others then asks for a very long step, which ends at the first bound, as it should.
+# Pivots smaller than this fraction of the diagonal are set to it. If a plane depends on the
+# others, the step is then very long, and ends at the first bound, as it should.
 _SMALLEST_PIVOT = 1e-13
-# The share of a constraint that is left once it is taken to depend on others.
+# A constraint depends on others if only this fraction of it is left.
 _DEPENDENT = 1e-12
-# A change of weight is zero if it is this small a share of the terms it is the difference of.
+# A change of weight is zero if it is this small a fraction of the terms of the difference.
 _ROUNDING = 1e-12
-# Pivots in a row without gain, after which rounding is all that moves.
+# After this many pivots in a row without gain, only rounding changes.
 _IDLE_PIVOTS = 5
-# Constraints are met if no more than this share of their terms is left over. So many more pivots
-# may see to that: each of them leaves the rounding of what the last one left.
+# Constraints are met if no more than this fraction of their terms is left over. At most this many
+# more pivots refine a solution: each of them leaves the rounding of what the last one left.
 UNBALANCED = 1e-10
 _REFINEMENTS = 5
 
 
 @kernel
 def _append(L, size, M, free, j):
-    """Let plane j join the factor."""
+    """Add plane j to the factor."""
     pivot = M[j, j]
     for i in range(size):
         value = M[free[i], j]
@@ -40,7 +41,7 @@ def _append(L, size, M, free, j):
 
 @kernel
 def _remove(L, size, free, gone):
-    """Let the plane at place `gone` leave: Givens rotations restore the triangle."""
+    """Remove the plane at place `gone`: Givens rotations restore the triangle."""
     for i in range(gone, size - 1):
         free[i] = free[i + 1]
         for k in range(i + 2):
@@ -72,13 +73,13 @@ def _solve(L, size, x):
 
 @kernel
 def _multipliers(K, target, nu):
-    """Move nu to a solution of K nu = target; parts of it that K does not see stay."""
+    """Move nu to a solution of K nu = target; its part in the null space of K stays."""
     q = K.shape[0]
     for i in range(q):
         for k in range(q):
             target[i] -= K[i, k] * nu[k]
-    # Gauss-Jordan, pivots on the diagonal: K is symmetric and semidefinite. What is left of a
-    # constraint once others are taken out is measured by what it was: their sizes differ.
+    # Gauss-Jordan, with pivots on the diagonal: K is symmetric and semidefinite. What is left of a
+    # constraint is compared with its own size at first, since their sizes differ.
     size = np.empty(q)
     for i in range(q):
         size[i] = K[i, i]
@@ -105,10 +106,10 @@ def _multipliers(K, target, nu):
 
 @kernel
 def _way_ahead(L, size, free, N, gradient, z, nu, ahead, change):
-    """Set `ahead` and `change` to what leads z and nu to the best z on the free planes.
+    """Set `ahead` and `change` to the steps of z and nu to the best z on the free planes.
 
-    That is: maximal for the gradient given, with N'z = (1, 0, ..., 0), signs ignored. Written as
-    changes, so that what is small stays exact.
+    It is the maximum for the given gradient, with N'z = (1, 0, ..., 0), and with any signs. Steps
+    are computed, not points, so that small ones are exact.
     """
     q = N.shape[1]
     inverse, K, target = np.empty((q, size)), np.zeros((q, q)), np.zeros(q)
@@ -142,10 +143,10 @@ def _way_ahead(L, size, free, N, gradient, z, nu, ahead, change):
 
 @kernel
 def _advance(H, N, size, free, shut, ahead, nu, z, gradient):
-    """Move z (m,) ahead for as long as all weights are >= 0, and the gradient with it.
+    """Move z (m,) ahead for as long as all weights are >= 0, and update the gradient.
 
-    Returns how much of the way that is, at most all of it, which free plane blocks it, or -1, and
-    what is gained; and the shut plane that promises most then, or -1, and how much.
+    Returns the fraction of the way, at most 1; the free plane that blocks it, or -1; the gain; and
+    the shut plane of largest slope then, or -1, and that slope.
     """
     step, blocking, slope = 1.0, -1, 0.0
     for i in range(size):
@@ -173,7 +174,7 @@ def _advance(H, N, size, free, shut, ahead, nu, z, gradient):
 
 @kernel
 def _definite(H, N):
-    """Return a definite matrix that has the same solution as H, since N'z is fixed."""
+    """Return a definite matrix with the same solution as H, for fixed N'z."""
     m, q = N.shape
     largest = 0.0
     for i in range(m):
@@ -191,7 +192,7 @@ def _definite(H, N):
 
 @kernel
 def _is_balanced(N, z):
-    """Return whether N'z = (1, 0, ..., 0), each to a share of its own terms: some are tiny."""
+    """Return whether N'z = (1, 0, ..., 0), relative to the terms of each: some are tiny."""
     for r in range(N.shape[1]):
         left, terms = -1.0 if r == 0 else 0.0, 0.0
         for j in range(z.size):
@@ -206,8 +207,8 @@ def _is_balanced(N, z):
 def ascend(H, c, N, z, nu, tolerance):
     """Move z (m,) to the maximum of c.z - 1/2 z'Hz with N'z = (1, 0, ..., 0), and z >= 0.
 
-    Within `tolerance` in value. nu (q,) are the multipliers of the constraints, of the last
-    solution and then of this one.
+    The value is within `tolerance`. nu (q,) has the multipliers of the constraints at the last
+    solution, and receives those of this one.
     """
     m, q = N.shape
     M = _definite(H, N)
@@ -225,7 +226,7 @@ def ascend(H, c, N, z, nu, tolerance):
         for k in range(m):
             gradient[j] -= H[j, k] * z[k]
     pivots, idle, entered, moved, refined = 0, 0, -1, False, 0
-    # With a free intercept pivots may do nothing but move it, from plane to plane.
+    # With a free intercept, pivots may only move it, from plane to plane, without a gain.
     most_idle = _IDLE_PIVOTS + (2 * m if q > 1 else 0)
     while pivots < 20 * m + 100 and idle < most_idle:
         pivots += 1

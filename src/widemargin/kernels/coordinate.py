@@ -1,6 +1,6 @@
 """Passes of dual coordinate descent over rows with a two-class margin loss.
 
-Per row i there is a label y_i = +-1, a cost c_i > 0 and a dual variable alpha_i; the dual is
+Row i has a label y_i = +-1, a cost c_i > 0 and a dual variable alpha_i. The dual is
 
     max  sum_i (alpha_i - eps |alpha_i| - shift_i alpha_i^2 / 2) - 1/2 |w|^2 - (intercept terms)
     with w = sum_i alpha_i y_i x_i,  lower_i <= alpha_i <= upper_i
@@ -9,17 +9,17 @@ for a loss = (low, high, bend) or (low, high, bend, eps), see losses.py: shift_i
 lower_i = low c_i, upper_i = high c_i. Steps are compiled without eps where there is none: with
 it they take a tenth longer.
 
-The intercept is the array `offset` = [b, z, k], with z = sum_i alpha_i y_i kept up to date:
-the score of row i is  w.x_i + b + z (k - lean_i),  its curvature  |x_i|^2 + k - 2 lean_i,
-and a change of alpha_i y_i by one moves b by -lean_i. That is
+The intercept is the array `offset` = [b, z, k], with z = sum_i alpha_i y_i kept up to date. The
+score of row i is  w.x_i + b + z (k - mean_dot_i),  and the curvature of its variable is
+|x_i|^2 + k - 2 mean_dot_i. A change of alpha_i y_i by one changes b by -mean_dot_i. Cases are:
 
     no intercept         k = 0
     a constant feature   b fixed, k its square; its coefficient times itself is z k
-    rows less a mean mu  lean_i = mu.x_i, and |mu|^2 added to k
+    rows less a mean mu  mean_dot_i = mu.x_i, and |mu|^2 added to k
 
-An empty `lean` stands for zeros. `seen_gap` keeps each row's share of the duality gap,
-loss(r) - alpha r + eps |alpha| + shift alpha^2 / 2 >= 0 at the residual r = 1 - margin, when last
-visited. `tally` has a pass's sums, and what adaptive passes hand on to the next, in the order
+An empty `mean_dot` stands for zeros. `seen_gap` has each row's contribution to the duality gap
+when last visited, loss(r) - alpha r + eps |alpha| + shift alpha^2 / 2 >= 0 with r = 1 - margin.
+`tally` has the sums of a pass, and what an adaptive pass hands to the next one, in the order
 below.
 """
 
@@ -32,25 +32,25 @@ from widemargin.kernels.rows import prefetch, row_add, row_dot, row_prefetch
 
 GAIN, LARGEST, SMALLEST, MEAN_GAIN, TOO_LARGE, OFFSET, DRIFT = range(7)
 TALLY_SIZE = 7
-#: what a uniform pass says of a row: how many passes it is left out of, 0 to 254, or of all
+#: the status of a row: for how many uniform passes it rests, 0 to 254; or SHRUNK, for all
 DUE, SHRUNK = 0, 255
 
 # What is left of a row's preference after a visit that changes nothing. In the paper it is
-# exp(-rate), 0.8: most rows are no support vectors, and it takes fifteen visits to find that out.
+# exp(-rate), 0.8: most rows are no support vectors, and it would take fifteen visits to drop them.
 _FORGOTTEN = 0.5
 # So small that a step divided by it goes beyond any bound.
 _LEAST_CURVATURE = 1e-300
-# How many visits ahead the next rows are fetched from memory.
+# How many visits ahead rows are prefetched.
 _LOOK_AHEAD = 2
 
 
 @register_jitable
 def _step(residual, alpha, cost, curvature, loss, overstep):
-    """Raise the dual over one variable: `overstep` times as far as to its maximum, below 2.
+    """Raise the dual over one variable, by a step `overstep` < 2 times as long as to its maximum.
 
-    Return the new alpha, the gain, the row's share of the gap before, the slope that pulls alpha
-    away or presses it to where it is, the square of how far w would go by it if there were no
-    bounds, and whether alpha rests: no change is a gain.
+    Return the new alpha, the gain, the row's contribution to the gap before, the slope at alpha,
+    the square of the change of w by the step without bounds, and whether no change of alpha is a
+    gain.
     """
     low, high, bend = loss[0], loss[1], loss[2]
     lower, upper = low * cost, high * cost
@@ -64,9 +64,9 @@ def _step(residual, alpha, cost, curvature, loss, overstep):
     else:
         gap = max(upper * excess, lower * excess)
     gap += alpha * (0.5 * shift * alpha - residual)
-    # The slope of what is minimised.
+    # The slope of the negative dual.
     pull = shift * alpha - residual
-    # Of an empty row it is zero; by that, where arithmetic may be reordered, nothing is divided.
+    # The curvature of an empty row is zero. Arithmetic may be reordered: nothing is divided by it.
     curvature = max(curvature + shift, _LEAST_CURVATURE)
     if len(loss) == 4:
         return _step_with_kink(alpha, pull, curvature, loss[3], lower, upper, overstep, gap)
@@ -98,7 +98,7 @@ def _step_with_kink(alpha, gradient, curvature, eps, lower, upper, overstep, gap
 
 @register_jitable
 def _fetch(i, rows, norms, cost, alpha, seen_gap):
-    """Ask the memory system for what a visit of row i needs."""
+    """Prefetch what a visit of row i needs."""
     row_prefetch(rows, i)
     prefetch(norms, i)
     prefetch(cost, i)
@@ -106,35 +106,35 @@ def _fetch(i, rows, norms, cost, alpha, seen_gap):
     prefetch(seen_gap, i)
 
 
-# The visit of a row stands in both passes below: as a function of its own, called from both,
-# it took 1.7 times as long, however it was inlined.
+# The code of a visit is in both passes below. As a function called from both, it took 1.7 times as
+# long, however it was inlined.
 
 
 @kernel
 def uniform_pass(
-    rows, norms, lean, y, cost, loss, alpha, w, offset, seen_gap, order, begin, end, status,
+    rows, norms, mean_dot, y, cost, loss, alpha, w, offset, seen_gap, order, begin, end, status,
     rest, too_large, too_small, overstep, tally,
 ):  # fmt: skip
-    """Visit order[begin:end] once each, and tell the status of each row.
+    """Visit order[begin:end] once each, and set the status of each row.
 
-    Rows at a bound that nothing pulls away from it are to rest for `rest` passes; those that press
-    against it with a gradient beyond `too_large` or `too_small` are shrunk away. tally[LARGEST]
-    and tally[SMALLEST] bound the projected gradients of the others.
+    Rows at a bound with nothing to gain rest for `rest` passes. They are shrunk if their gradient
+    is beyond `too_large` or `too_small`. tally[LARGEST] and tally[SMALLEST] are the bounds of the
+    projected gradients of the others.
     """
-    # Sums are kept in local variables: in arrays each visit would wait for the last store.
+    # Sums are in local variables: with arrays, each visit would wait for the last store.
     fixed, z, k = offset[0], offset[1], offset[2]
-    leans = lean.shape[0] > 0
+    is_centred = mean_dot.shape[0] > 0
     largest, smallest = tally[LARGEST], tally[SMALLEST]
     for t in range(begin, end):
         if t + _LOOK_AHEAD < end:
             _fetch(order[t + _LOOK_AHEAD], rows, norms, cost, alpha, seen_gap)
         i = order[t]
         sign = np.float64(y[i])
-        leaning = lean[i] if leans else 0.0
-        residual = 1.0 - sign * (row_dot(rows, i, w) + fixed + z * (k - leaning))
+        row_mean_dot = mean_dot[i] if is_centred else 0.0
+        residual = 1.0 - sign * (row_dot(rows, i, w) + fixed + z * (k - row_mean_dot))
         before = alpha[i]
         after, _, gap, pull, _, rests = _step(
-            residual, before, cost[i], norms[i] + k - 2.0 * leaning, loss, overstep
+            residual, before, cost[i], norms[i] + k - 2.0 * row_mean_dot, loss, overstep
         )
         seen_gap[i] = gap
         if after != before:
@@ -142,7 +142,7 @@ def uniform_pass(
             change = sign * (after - before)
             row_add(rows, i, change, w)
             z += change
-            fixed -= change * leaning
+            fixed -= change * row_mean_dot
         if rests:
             status[i] = SHRUNK if (pull > too_large) | (pull < too_small) else rest
             pull = 0.0
@@ -156,14 +156,14 @@ def uniform_pass(
 
 @kernel
 def due_rows(active, status, due):
-    """Fill `due` with those of `active` that are due; others that are not shrunk rest once more.
+    """Fill `due` with the `active` rows that are due; the others rest for one pass less.
 
-    Put the latter two first in `active`. Return how many of it they are, and how many are due.
+    Shrunk rows are dropped from `active`. Return the number of rows left in it, and of rows due.
     """
     n_active = n_due = 0
     for i in active:
         now = status[i]
-        # Who stays is hard to foresee, for a processor too: written down, then kept or not.
+        # A branch would be mispredicted often: rows are always written, and maybe overwritten.
         active[n_active] = due[n_due] = i
         n_active += now != SHRUNK
         n_due += now == DUE
@@ -173,18 +173,18 @@ def due_rows(active, status, due):
 
 @kernel
 def _adaptive_visits(
-    rows, norms, lean, y, cost, loss, alpha, w, offset, seen_gap, order, begin, end,
+    rows, norms, mean_dot, y, cost, loss, alpha, w, offset, seen_gap, order, begin, end,
     preference, lowest, highest, rate, fading, overstep, tally,
 ):  # fmt: skip
-    """Visit order[begin:end], raising the preference of rows that gain above the mean.
+    """Visit order[begin:end]; raise the preference of rows that gain more than the mean.
 
-    A row that a visit leaves at its bound, and that would push w beyond it by a square of more
-    than tally[TOO_LARGE], loses all of it. tally[MEAN_GAIN] is the fading mean gain of a visit, 0
-    if not known yet; tally[LARGEST] bounds the squares of rows that have moved, tally[SMALLEST]
-    the gradients of those that have lost all.
+    The preference becomes zero if a visit leaves a row at its bound and the squared change of w
+    beyond the bound would be more than tally[TOO_LARGE]. tally[MEAN_GAIN] is the fading mean gain
+    of a visit, or 0 if it is unknown. tally[LARGEST] is the largest squared change of w by a row.
+    tally[SMALLEST] is the smallest gradient of the rows that lost their preference.
     """
     fixed, z, k = offset[0], offset[1], offset[2]
-    leans = lean.shape[0] > 0
+    is_centred = mean_dot.shape[0] > 0
     mean, total = tally[MEAN_GAIN], tally[GAIN]
     largest, smallest, too_large = tally[LARGEST], tally[SMALLEST], tally[TOO_LARGE]
     for t in range(begin, end):
@@ -192,11 +192,11 @@ def _adaptive_visits(
             _fetch(order[t + _LOOK_AHEAD], rows, norms, cost, alpha, seen_gap)
         i = order[t]
         sign = np.float64(y[i])
-        leaning = lean[i] if leans else 0.0
-        residual = 1.0 - sign * (row_dot(rows, i, w) + fixed + z * (k - leaning))
+        row_mean_dot = mean_dot[i] if is_centred else 0.0
+        residual = 1.0 - sign * (row_dot(rows, i, w) + fixed + z * (k - row_mean_dot))
         before = alpha[i]
         after, gain, gap, pull, push, _ = _step(
-            residual, before, cost[i], norms[i] + k - 2.0 * leaning, loss, overstep
+            residual, before, cost[i], norms[i] + k - 2.0 * row_mean_dot, loss, overstep
         )
         seen_gap[i] = gap
         if after != before:
@@ -204,7 +204,7 @@ def _adaptive_visits(
             change = sign * (after - before)
             row_add(rows, i, change, w)
             z += change
-            fixed -= change * leaning
+            fixed -= change * row_mean_dot
             largest = max(largest, push)
         total += gain
         if after == before and push > too_large:
@@ -224,11 +224,11 @@ def _adaptive_visits(
 
 @kernel
 def adaptive_order(preference, credit, least, order):
-    """Fill order with row i once for every unit of credit it has earned; return how many.
+    """Fill order with row i once for each unit of its credit; return the number of entries.
 
-    Each call earns row i credit in proportion to its preference, fractions are kept for the
-    next call. The most preferred row earns one unit, and so comes once; all rows together
-    earn at least `least` units, though some then come more than once.
+    Each call adds to the credit of row i in proportion to its preference; fractions are kept for
+    the next call. The most preferred row earns one unit, so it occurs once. All rows together earn
+    at least `least` units, even if some rows then occur more than once.
     """
     total, highest = 0.0, 0.0
     for i in range(preference.shape[0]):
@@ -242,7 +242,7 @@ def adaptive_order(preference, credit, least, order):
     for i in range(preference.shape[0]):
         earned = credit[i] + scale * preference[i]
         if count < size:
-            # Who comes is hard to foresee, for a processor too: written down, then kept or not.
+            # A branch would be mispredicted often: rows are always written, and maybe overwritten.
             order[count] = i
             comes = earned >= 1.0
             count += comes
@@ -261,7 +261,7 @@ def _below(state, bound):
     state ^= state << np.uint64(13)
     state ^= state >> np.uint64(7)
     state ^= state << np.uint64(17)
-    # The upper 32 bits scaled: no division, and no bias that matters here.
+    # The upper 32 bits, scaled: this needs no division, and the bias is too small to matter.
     return state, np.intp(((state >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
 
 
@@ -277,17 +277,17 @@ def shuffle(order, begin, end, generator):
 
 @kernel
 def adaptive_passes(
-    rows, norms, lean, y, cost, loss, alpha, w, offset, seen_gap, order, place, enough, most,
+    rows, norms, mean_dot, y, cost, loss, alpha, w, offset, seen_gap, order, place, enough, most,
     preference, lowest, highest, rate, fading, pushed, overstep, credit, least, generator, K, kept,
     tally,
 ):  # fmt: skip
-    """Go on with passes until `most` rows were visited, or one has ended and `enough` were.
+    """Make passes until `most` rows were visited, or until a pass ends and `enough` were.
 
-    place[0] rows of the pass's place[1], the first of `order`, were visited before. Of each pass
-    `adaptive_order` says which rows there are. When it has ended, b of `offset` becomes
-    kept (b + K z), and the square in tally[TOO_LARGE] `pushed` times the largest of a row that
-    has moved. It is the last if tally[DRIFT] is more than tally[SMALLEST]: how far b + z k has
-    moved from tally[OFFSET], which is set where it is NaN. Return how many were visited.
+    place[0] of the pass's place[1] rows, which are first in `order`, were visited before.
+    `adaptive_order` chooses the rows of each pass. At the end of a pass, b in `offset` becomes
+    kept (b + K z), and tally[TOO_LARGE] becomes `pushed` times the largest squared change of w by
+    a row. tally[DRIFT] is how far b + z k has moved from tally[OFFSET], which is set if it is
+    NaN. If it is more than tally[SMALLEST], no other pass is made. Return the number of visits.
     """
     visits = 0
     while visits < most:
@@ -301,7 +301,7 @@ def adaptive_passes(
             tally[GAIN] = tally[LARGEST] = 0.0
         end = min(place[1], place[0] + most - visits)
         _adaptive_visits(
-            rows, norms, lean, y, cost, loss, alpha, w, offset, seen_gap, order, place[0], end,
+            rows, norms, mean_dot, y, cost, loss, alpha, w, offset, seen_gap, order, place[0], end,
             preference, lowest, highest, rate, fading, overstep, tally,
         )  # fmt: skip
         visits += end - place[0]
@@ -321,7 +321,7 @@ def adaptive_passes(
 
 @kernel
 def shuffle_blocks(rows, block, generator, order):
-    """Fill order with `rows`: blocks of neighbours in random order, shuffled inside."""
+    """Fill order with `rows`: blocks of neighbours in random order, each of them shuffled."""
     n_blocks = (rows.shape[0] + block - 1) // block
     sequence = np.arange(n_blocks)
     shuffle(sequence, 0, n_blocks, generator)

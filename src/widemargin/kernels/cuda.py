@@ -1,6 +1,6 @@
-"""Starts CUDA kernels, compiled by CuPy when they are first called and kept on disk by it.
+"""Starts CUDA kernels. CuPy compiles them when they are first called, and caches them on disk.
 
-Templates are compiled one by one, for what they are asked to do.
+Templates are compiled one by one, for the types that they are called with.
 """
 
 from functools import cache
@@ -14,27 +14,27 @@ from cupy_backends.cuda.libs import cublas, cusolver
 from widemargin.kernels.cuda_source import file_of, source
 
 THREADS = 256
-# Blocks of a kernel that sums over rows: each leaves one partial sum.
+# Blocks of a kernel that sums over rows: each of them stores one partial sum.
 _BLOCKS = 264
 
-#: steps along a line that are looked at in one pass over the rows, as in cuda/vectors.cu
+#: steps along a line that one pass over the rows evaluates, as in cuda/vectors.cu
 STEPS = 8
-# Partial sums of more bytes are added up before they come to the host.
+# More bytes of partial sums than this are added up before they are copied to the host.
 _FEW_BYTES = 1 << 15
 
 _TYPES = {"float32": "float", "float64": "double", "uint8": "unsigned char"}
-#: columns that one pass over the rows can serve
+#: how many columns one pass over the rows can compute
 COLUMNS = (8, 4, 2, 1)
-#: lanes that work on items of a sparse matrix, by the most entries that these have
+#: lanes that work on an item of a sparse matrix, by the largest number of its entries
 TEAMS = {16: 4, 1024: 32}
 
-#: columns of a dense matrix that a block takes
+#: columns of a dense matrix per block
 TILE = 64
 
 # Threads of a block of the product with tiles.
 _TILE_THREADS = 1024
-# Numbers of vectors that are worth a block, at least.
-_SHARE = 2048
+# How many numbers of a vector are worth a block, at least.
+_NUMBERS_PER_PART = 2048
 
 
 @cache
@@ -56,7 +56,7 @@ def _shared_bytes(device: int) -> int:
 
 @cache
 def _tile_bytes(device: int) -> int:
-    if int(cupy.cuda.Device(device).compute_capability) < 90:  # cannot copy tiles at once
+    if int(cupy.cuda.Device(device).compute_capability) < 90:  # has no bulk copies of tiles
         return 0
     return _shared_bytes(device)
 
@@ -74,7 +74,7 @@ def _processors(device: int) -> int:
 
 
 def tile_bytes() -> int:
-    """Return how much shared memory a block has for tiles; zero where there can be none."""
+    """Return how much shared memory a block has for tiles; zero if it cannot use them."""
     return _tile_bytes(cupy.cuda.Device().id)
 
 
@@ -104,7 +104,7 @@ def fold(cut: tuple, out):
 
 
 class Letter:
-    """Numbers that kernels write into the host's memory themselves: a copy would take longer.
+    """Numbers that kernels write into the host's memory: a copy would take longer.
 
     Parameters
     ----------
@@ -118,8 +118,8 @@ class Letter:
     def sent(self, *read):
         """Return a function that waits for the numbers and returns them.
 
-        They come from what was begun before this; what is begun after it is not waited for. Until
-        then letters that the kernels read are kept.
+        It waits for the work started before this call, and not for later work. Until then it keeps
+        the letters that the kernels read.
         """
         written, letters = cupy.cuda.get_current_stream().record(), (self, *read)
 
@@ -135,9 +135,9 @@ def _blocks_of_sums(n: int) -> int:
 
 
 def partial_sums(name: str, n: int, count: int, arguments: tuple, where=None):
-    """Start a kernel that leaves partial sums; return these, (blocks, count), on the device.
+    """Start a kernel that computes partial sums; return these, (blocks, count), on the device.
 
-    `arguments` lack n and where to leave partial sums: the kernels take these last.
+    `arguments` lack n and the place of the partial sums, which the kernels take last.
     """
     blocks = _blocks_of_sums(n)
     where = cupy.empty((blocks, count)) if where is None else where
@@ -155,10 +155,10 @@ def sums(name: str, n: int, count: int, arguments: tuple):
     return letter.sent()().sum(axis=0)
 
 
-def mixture(weights, vectors):
+def weighted_sum(weights, vectors):
     """Return the sum of the first of `vectors` times weights, (n,).
 
-    Weights are on the host, (m,), or what `ascend` has returned.
+    Weights are on the host, (m,), or a result of `ascend`.
     """
     if isinstance(weights, np.ndarray):
         used, m = weights.nonzero()[0], weights.size
@@ -169,12 +169,12 @@ def mixture(weights, vectors):
         weights = cupy.asarray(chosen)
     n, m = vectors.shape[1], np.int32(weights.size // 2)
     out = cupy.empty(n)
-    launch("mixture", n, (vectors, weights, m, n, out))
+    launch("weighted_sum", n, (vectors, weights, m, n, out))
     return out
 
 
 class Products:
-    """Products that kernels have begun to find: called, it waits for them, (m,)."""
+    """Products that kernels are computing: a call waits for them, (m,)."""
 
     def __init__(self, partial: Letter):
         self.partial, self.wait = partial, partial.sent()
@@ -184,13 +184,13 @@ class Products:
 
 
 def products(vectors, v):
-    """Begin to find the products of `vectors` (m, n), and of v itself, with v (n,).
+    """Begin to compute the products of `vectors` (m, n), and of v itself, with v (n,).
 
     Returns a function that waits for them, `Products`, (m + 1,).
     """
     m, n = vectors.shape
     device = cupy.cuda.Device().id
-    parts = max(1, min(-(-n // _SHARE), _processors(device) // 2))
+    parts = max(1, min(-(-n // _NUMBERS_PER_PART), _processors(device) // 2))
     letter = Letter(parts, m + 1)
     arguments = (vectors, v, np.int32(m), n, letter.address)
     _function(device, "products")((parts, -(-(m + 1) // 8)), (2 * THREADS,), arguments)
@@ -198,17 +198,17 @@ def products(vectors, v):
 
 
 def most_planes() -> int:
-    """Return of how many planes `ascend` can solve the reduced dual."""
-    # H and its factor are in shared memory, and some vectors.
+    """Return for how many planes `ascend` can solve the reduced dual."""
+    # H, its factor and some vectors are in shared memory.
     return min(THREADS, isqrt(_shared_bytes(cupy.cuda.Device().id) // 16) - 4)
 
 
 def ascend(H, c, z, height: float, tolerance: float, value: float, last: Products):
     """Begin to solve a reduced dual without a free intercept; see the kernel.
 
-    `last` are the products of the last plane, which H (m, m) lacks. Returns weights, as `mixture`
-    takes them, and a function that waits for numbers: whether `value` is reached, the new value,
-    the height of the planes there, and z (m,).
+    `last` are the products of the last plane, which H (m, m) lacks. Returns weights, as
+    `weighted_sum` takes them, and a function that waits for numbers: whether `value` is reached,
+    the new value, the height of the planes there, and z (m,).
     """
     m = c.size
     given, found, chosen = Letter(3 + 2 * m + m * m), Letter(3 + m), cupy.empty(1 + 2 * m)
@@ -226,12 +226,12 @@ def ascend(H, c, z, height: float, tolerance: float, value: float, last: Product
 def start_together(name: str, n: int, per_block: int, count: int, arguments: tuple):
     """Start a kernel whose blocks wait for each other.
 
-    Returns a function that waits for the `count` numbers it finds. `arguments` lack n, room for
-    `per_block` numbers a block, the gate at which blocks wait, and where to leave what is found:
-    the kernels take these last.
+    Returns a function that waits for the `count` numbers it computes. `arguments` lack n, room for
+    `per_block` numbers per block, the gate at which blocks wait, and the place of the results. The
+    kernels take these last.
     """
     device = cupy.cuda.Device().id
-    # So few of them that all run at the same time, beside others of this kind if need be.
+    # Few enough blocks to run all at the same time, even with another kernel of this kind.
     blocks = min(max(1, -(-n // THREADS)), 2 * _processors(device))
     room, letter = cupy.zeros(1 + blocks * per_block), Letter(count)
     gate, partial = room[:1], room[1:]
@@ -241,10 +241,10 @@ def start_together(name: str, n: int, per_block: int, count: int, arguments: tup
 
 
 def solve_definite(matrix, right):
-    """Begin to solve; return (d + 1,): matrix^-1 right, and at the end LAPACK's verdict.
+    """Begin to solve; return (d + 1,): matrix^-1 right, and LAPACK's status at the end.
 
-    That is an integer, zero if the matrix is positive definite. (cupyx.lapack's `posv` would wait
-    for it.)
+    The status is an integer, zero if the matrix is positive definite. (cupyx.lapack's `posv` would
+    wait for it.)
     """
     size, handle = right.size, cupy.cuda.device.get_cusolver_handle()
     factor, found, unused = matrix.copy(), cupy.zeros(size + 1), cupy.empty(1, np.int32)
@@ -259,5 +259,5 @@ def solve_definite(matrix, right):
 
 
 def type_name(dtype) -> str:
-    """Return what CUDA calls a type of rows."""
+    """Return the CUDA name of a type of rows."""
     return _TYPES[dtype.name]

@@ -1,8 +1,8 @@
-"""The one decorator every compiled kernel wears, and a clock that leaves out compilation.
+"""The decorator of all compiled kernels, and a clock that does not count compilation.
 
-Kernels are small, single-threaded and free of policy: arrays in, arrays out. They release
-the GIL, so that threads of the caller truly run at once, and they are cached on disk, so
-that only the first process ever pays for compilation. Where that fails, it is paid again.
+Kernels are small and single-threaded: arrays in, arrays out, no policy. They release the GIL, so
+that threads run in parallel. They are cached on disk, so that only the first process compiles
+them. Without a writable cache, each process does.
 """
 
 import contextlib
@@ -18,14 +18,14 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 from numba.core.registry import cpu_target
 from numba.core.serialize import dumps
 
-# Numba sets up its types and functions when the first kernel is called, some fifth of a
-# second of Python. Done here it is part of the import, and the first fit is as fast as the next.
+# Numba sets up its types and functions when the first kernel is called, in about a fifth of a
+# second. Here it is part of the import, and the first fit is as fast as the next.
 cpu_target.target_context.refresh()
 
-# Not ``fastmath=True``: that would let the compiler assume there are no infinities, and
-# bounds of dual variables are infinite. These four let reductions vectorise.
+# Not ``fastmath=True``: the compiler could then assume that there are no infinities, and
+# bounds of dual variables are infinite. These four flags let reductions vectorise.
 REORDERING_MATH = frozenset({"reassoc", "contract", "arcp", "nsz"})
-#: for kernels whose operations must be done as they are written
+#: for kernels whose operations must not be reordered
 IN_ORDER = frozenset({"contract"})
 
 
@@ -35,18 +35,18 @@ def kernel(function=None, *, fastmath=REORDERING_MATH):
         return lambda f: kernel(f, fastmath=fastmath)
     options = {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath)}
     dispatcher = numba.njit(**options)(function)
-    # What ``cache=True`` does, with a cache that may fail.
+    # As ``cache=True``, with a cache that may fail.
     try:
         dispatcher._cache = _Cache(function)
-    except (RuntimeError, OSError) as error:  # no directory can be written
+    except (RuntimeError, OSError) as error:  # no folder is writable
         dispatcher._cache = _NoCache(function, error)
     return dispatcher
 
 
 class _Cache(FunctionCache):
-    """Numba's cache of compiled code, for which nothing fails.
+    """Numba's cache of compiled code, without its errors.
 
-    Numba looks into it when it meets a signature for the first time, and not before.
+    Numba reads it when a kernel is called with a new signature.
     """
 
     def __init__(self, function):
@@ -57,11 +57,11 @@ class _Cache(FunctionCache):
     def load_overload(self, sig, target_context):
         try:
             return super().load_overload(sig, target_context)
-        except Exception as error:  # unpickling damaged files may raise any
+        except Exception as error:  # unpickling damaged files may raise any error
             _warn_once(self.cache_path, error)
             if not isinstance(error, OSError):
                 with contextlib.suppress(Exception):
-                    self.flush()  # or saving would meet the same damage
+                    self.flush()  # else saving would meet the same damage
             return None
 
     def save_overload(self, sig, data):
@@ -74,8 +74,8 @@ class _Cache(FunctionCache):
 class _CheckedFile(IndexDataCacheFile):
     """Compiled code with a checksum, and with what it was compiled from.
 
-    Machine code that was damaged would run nevertheless. And an index may name a file of an
-    older source, or of another signature: it is written before the file, by several processes.
+    Damaged machine code would run. And an index may name a file of an older source, or of another
+    signature: several processes write it before they write the file.
     """
 
     def save(self, key, data):
@@ -94,7 +94,7 @@ class _CheckedFile(IndexDataCacheFile):
 
 
 class _NoCache(NullCache):
-    """What stands for the cache where there can be none."""
+    """Takes the place of the cache if there is none."""
 
     def __init__(self, function, error):
         beside = os.path.join(os.path.dirname(function.__code__.co_filename), "__pycache__")
@@ -122,11 +122,11 @@ def _warn_once(folder, error):
 
 
 class _Compilation(event.Listener):
-    """Notes when Numba compiles, in whichever thread: one does at a time."""
+    """Notes when Numba compiles, in any thread; only one does at a time."""
 
     depth = 0
-    # When it began, if it is at it; and the seconds it took before. One value, so that other
-    # threads see both change at once.
+    # When a compilation began, if one is running, and the seconds of earlier ones. As one value,
+    # so that other threads see both change at once.
     state: tuple[float | None, float] = (None, 0.0)
 
     def on_start(self, event):
@@ -146,6 +146,6 @@ event.register("numba:compile", _compilation)
 
 
 def clock() -> float:
-    """Return the reading, in seconds, of a clock that stands still while kernels are compiled."""
+    """Return the seconds on a clock that stands still while kernels are compiled."""
     began, seconds = _compilation.state
     return (time.perf_counter() if began is None else began) - seconds

@@ -1,8 +1,8 @@
 """A row's loss and its slope for one unit of cost, by the numbers of losses.py.
 
-Losses have kinks, and a loop with a branch in it does not vectorise. So these are made of minima
-and maxima, and a kink is a very steep slope: residuals are differences of numbers about as large
-as 1, and so are 0 or not so small that it would tell.
+Losses have kinks, and a loop with a branch does not vectorise. So these functions use minima and
+maxima, and a kink is a very steep slope: residuals are differences of numbers about as large
+as 1, so they are either 0 or large enough for the slope to reach its bound.
 """
 
 from numba.extending import register_jitable
@@ -18,7 +18,7 @@ def steepness_of(bend):
 
 @register_jitable
 def beyond(residual, eps):
-    """Return how far a residual is beyond what costs nothing, with its sign."""
+    """Return how far a residual is beyond eps, with its sign; 0 within eps."""
     return residual - min(max(residual, -eps), eps)
 
 
@@ -30,9 +30,9 @@ def slope_at(excess, low, high, steepness):
 
 @register_jitable
 def knots(eps, low, high, bend):
-    """Return the residuals at which the loss goes over from one piece to the next, four of them.
+    """Return the four residuals at which the loss changes from one piece to the next.
 
-    Two may be the same, and some infinite.
+    Two of them may be equal, and some may be infinite.
     """
     upper = eps, eps + high * bend
     if low == 0.0:

@@ -1,23 +1,23 @@
 """Passes of dual coordinate descent over rows with the multi-class hinge.
 
-Row i of class y has a cost c and shares B (k,), none negative, that sum to c: B_j = alpha_j
-for the wrong classes, and what is left of the cost for its own. At scores s the dual's slope
-in B is, up to a constant,
+Row i of class y has a cost c and nonnegative shares B (k,) with sum c: B_j = alpha_j for the
+other classes, and for its own class what is left of the cost. At scores s, the dual's slope in B
+is, up to a constant,
 
     g_j = s_j + [j != y]
 
-and its curvature q = |x_i|^2. So the row's loss is  max_j g_j - g_y,  its share of the duality
-gap  c max_j g_j - sum_j B_j g_j,  and the maximum over B is the point of the simplex  B >= 0,
-sum_j B_j = c  nearest to  B + g / q.  Nothing here treats one class unlike another but the
-start, B_y = c. The weights are  W = sum_i x_i (c e_y - B)^T.
+and its curvature is q = |x_i|^2. So the row's loss is  max_j g_j - g_y,  and its contribution to
+the gap is  c max_j g_j - sum_j B_j g_j.  The maximum over B is the point of the simplex  B >= 0,
+sum_j B_j = c  nearest to  B + g / q.  All classes are treated alike, except at the start, B_y = c.
+The weights are  W = sum_i x_i (c e_y - B)^T.
 
-W is (d, width) for CSR rows, a whole number of cache lines wide: an entry of a row finds the
-weights of 16 classes in one line, and one instruction or two works on all of them. For dense
-rows it is (k, d).
+W is (d, width) for CSR rows, and the width is a whole number of cache lines. For an entry of a
+row, the weights of 16 classes are in one line, and one or two instructions use all of them. For
+dense rows it is (k, d).
 
-The intercept is the array `offset` (2, k), [b, z], and the number K: the score of row i for
-class j is  w_j.x_i + b_j + z_j K,  with z = sum_i (c_i e_y - B_i) kept up to date: a constant
-feature of every row, the root of K, behind a fixed b.
+The intercept is the array `offset` (2, k), [b, z], and the number K. The score of row i for class
+j is  w_j.x_i + b_j + z_j K,  with z = sum_i (c_i e_y - B_i) kept up to date. This is a constant
+feature of every row, the root of K, plus a fixed b.
 """
 
 from typing import Any
@@ -31,17 +31,17 @@ from widemargin.kernels.jit import REORDERING_MATH, kernel
 from widemargin.kernels.rows import row_add, row_dot, row_prefetch
 
 LINE = 64  # bytes
-# Steps go this much farther than to the maximum over one row's shares, and back onto their
-# simplex. Any factor below 2 raises the dual; this one needs up to a third fewer visits where
-# costs are large, and no more where they are small.
+# Overrelaxation: steps are longer by this factor than to the maximum over one row's shares, and
+# are projected onto the simplex. Any factor below 2 raises the dual; this one saves up to a third
+# of the visits if costs are large, and needs no more if they are small.
 OVERSTEP = 1.3
-# How many visits ahead the next rows are fetched from memory; and what says where they are.
+# How many visits ahead rows are prefetched, and the arrays that tell where they are.
 _LOOK_AHEAD, _LOOK_FARTHER = 2, 6
 _OPTIONS: Any = {"fastmath": set(REORDERING_MATH), "error_model": "numpy"}
 
 
 class _Lines:
-    """Writes the loops over a CSR row's entries that work on whole lines of W at once."""
+    """Generates loops over a CSR row's entries that work on whole lines of W."""
 
     def __init__(self, context, builder, signature, arguments):
         self.builder = b = builder
@@ -61,7 +61,7 @@ class _Lines:
         return ir.Constant(self.word, number)
 
     def address(self, data, position, shift=0):
-        """Return where a line begins: at data[position + shift lines]."""
+        """Return the address of a line: data[position + shift lines]."""
         position = self.builder.add(position, self.constant(shift * self.lanes))
         return self.builder.bitcast(self.builder.gep(data, [position]), self.line.as_pointer())
 
@@ -72,7 +72,7 @@ class _Lines:
         self.builder.store(line, address, align=self.itemsize)
 
     def entry(self, t):
-        """Return entry t of the row in every lane of a line, and where its weights begin."""
+        """Return entry t of the row in every lane of a line, and the address of its weights."""
         b = self.builder
         value = b.load(b.gep(self.values.data, [t]))
         if value.type != self.scalar:
@@ -91,8 +91,8 @@ class _Lines:
 
 
 def _lines_dot(n_lines):
-    """Return an intrinsic that fills n_lines lines of the scores of one CSR row."""
-    # So many entries side by side that no addition waits for the one before.
+    """Return an intrinsic that computes n_lines lines of the scores of one CSR row."""
+    # So many entries at a time that no addition waits for the one before.
     side_by_side = max(1, 4 // n_lines)
 
     @intrinsic
@@ -223,8 +223,8 @@ def _class_add(rows, i, change, W):
 def threshold(goal, cost, top):
     """Return t for which sum_j max(0, goal_j - t) = cost, and how many goals exceed t.
 
-    Newton's method from below: each step leaves fewer goals above t, but the last. Two or
-    three do. `top` is the largest goal, and not much larger than cost.
+    The method is Newton's, from below. Each step but the last leaves fewer goals above t, and two
+    or three steps are enough. `top` is the largest goal, and not much larger than cost.
     """
     t, count = top - cost, goal.shape[0] + 1
     while True:
@@ -232,7 +232,7 @@ def threshold(goal, cost, top):
         for j in range(goal.shape[0]):
             above += 1 if goal[j] > t else 0
             total += goal[j] if goal[j] > t else 0.0
-        if above >= count or above == 0:  # none only by rounding
+        if above >= count or above == 0:  # zero only by rounding
             return t, count
         count = above
         t = (total - cost) / count
@@ -243,15 +243,15 @@ def visit_rows(
     rows, norms, y, cost, shares, W, offset, K, seen_gap, order, begin, end, gains, rooms,
     scores, change, slope, goal,
 ):  # fmt: skip
-    """Visit order[begin:end] once each; gains and rooms receive what each visit found.
+    """Visit order[begin:end] once each; gains and rooms receive the results of the visits.
 
-    gains[t] is what the dual gained. rooms[t] is positive if all of the row's shares are with
-    one class: by how much its slope there is above all others. It is otherwise minus the
-    violation: how far the slope of a class with shares is below the highest.
+    gains[t] is the gain of the dual. If all of the row's shares are with one class, rooms[t] is
+    positive: by how much the slope of this class is above all others. Else it is minus the
+    violation: how far the slope of a class with a share is below the highest slope.
     """
     k = shares.shape[1]
     has_offset = offset.shape[1] > 0
-    # As rows of one number each, for the sake of prefetching them.
+    # As rows of one number each, so that they can be prefetched.
     n = y.shape[0]
     norm_of, cost_of, class_of = norms.reshape((n, 1)), cost.reshape((n, 1)), y.reshape((n, 1))
     gap_of, start_of = seen_gap.reshape((n, 1)), rows[-1].reshape((rows[-1].size, 1))
@@ -275,7 +275,7 @@ def visit_rows(
         if has_offset:
             for j in range(k):
                 slope[j] += offset[0, j] + K * offset[1, j]
-        slope[own] -= 1.0  # all of them one less than g
+        slope[own] -= 1.0  # all of them are now less than g by one
         top = slope[0]
         for j in range(1, k):
             top = max(top, slope[j])
@@ -301,7 +301,7 @@ def visit_rows(
         linear, square = 0.0, 0.0
         for j in range(k):
             after = max(goal[j] - level, 0.0)
-            if count == 1:  # all of it, to the last bit
+            if count == 1:  # all of it, to the last digit
                 after = c if after > 0.0 else 0.0
             step = after - B[j]
             B[j] = after
@@ -327,8 +327,8 @@ def prefer(order, gains, preference, lowest, highest, rate, fading, mean):
 
 
 @kernel(fastmath=REORDERING_MATH | {"nnan"})
-def gap_shares(y, shares, scores, offset, out):
-    """out[i] = row i's share of the duality gap, at scores + offset; zero where it is zero."""
+def row_gaps(y, shares, scores, offset, out):
+    """out[i] = row i's contribution to the gap, at scores + offset; zero if it has none."""
     slope = np.empty(offset.shape[0])
     for i in range(shares.shape[0]):
         top = -np.inf
@@ -368,7 +368,7 @@ def compress(X, indptr, begin, end, values, indices):
     for i in range(begin, end):
         t, stop = np.intp(indptr[i]), np.intp(indptr[i + 1])
         for k in range(X.shape[1]):
-            # Written always and kept only if it is an entry: no branch to mispredict.
+            # Always written, and kept only if it is an entry: no branch to mispredict.
             if t < stop:
                 values[t] = X[i, k]
                 indices[t] = k

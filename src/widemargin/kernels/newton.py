@@ -1,6 +1,6 @@
-"""Sums over rows for Newton's method: smooth losses, at a point and along a line.
+"""Sums over rows for Newton's method: smoothed losses, at a point and along a line.
 
-A loss is made smooth by a larger bend: see losses.py. Its slope in z = 1 - y s is then
+A loss is smoothed by a larger bend: see losses.py. Its slope in z = 1 - y s is then
 
     alpha = c clip(excess / bend, low, high),    excess = z shrunk towards zero by eps
 """
@@ -11,13 +11,13 @@ from widemargin.kernels.jit import kernel
 from widemargin.kernels.loss import beyond, slope_at, steepness_of
 from widemargin.kernels.rows import add_rows, row_dot, scores
 
-# Rows that stay in the innermost cache from their scores to their sum.
-VISITED_AT_ONCE = 32
+# So many rows stay in the innermost cache from their scores to their sum.
+ROWS_AT_ONCE = 32
 
 
 @kernel
 def smooth_slope(z, rate, cost, smooth, step):
-    """Return the smooth losses' slope along z + step * rate, its curvature, and sum of |terms|."""
+    """Return the smoothed losses' slope along z + step * rate, its curvature, sum of |terms|."""
     eps, low, high, bend = smooth
     slope, curvature, size = 0.0, 0.0, 0.0
     steepness = steepness_of(bend)
@@ -35,7 +35,7 @@ def smooth_slope(z, rate, cost, smooth, step):
 
 @kernel
 def curvature(z, cost, smooth, weight):
-    """weight (n,) receives curvatures of the smooth losses; return how many, and their sum."""
+    """weight (n,) receives the smoothed losses' curvatures; return how many, and their sum."""
     eps, low, high, bend = smooth
     count, total = 0.0, 0.0
     steepness = steepness_of(bend)
@@ -51,11 +51,11 @@ def curvature(z, cost, smooth, weight):
 
 @kernel
 def dual_point(z, y, cost, smooth, bend, A):
-    """A (n,) receives the dual variables alpha y of the smooth losses; return sums over the rows.
+    """A (n,) receives the dual variables alpha y of the smoothed losses; return eight sums.
 
-    `bend` is that of the loss itself. Eight sums: of the sizes of A that are positive, of those
-    that are negative; of alpha - eps |alpha| of the former, of the latter; of bend alpha^2 / 2 c
-    of the former, of the latter; of the losses themselves; and of alpha times excess.
+    `bend` is that of the loss itself. Over rows with positive A, and over rows with negative A:
+    the sums of |A|, of alpha - eps |alpha|, and of bend alpha^2 / 2 c. Over all rows: the sums of
+    the losses themselves, and of alpha times excess.
     """
     eps, low, high, wide = smooth
     above, below, height_above, height_below = 0.0, 0.0, 0.0, 0.0
@@ -82,16 +82,16 @@ def dual_point(z, y, cost, smooth, bend, A):
 
 
 @kernel
-def visit(rows, index, y, cost, w, offset, smooth, bend, begin, end, S, z, alpha, sums, out):
-    """As `dual_point`, for begin <= j < end, but z, too, is computed, and X^T A is added to out.
+def fused_pass(rows, index, y, cost, w, offset, smooth, bend, begin, end, S, z, alpha, sums, out):
+    """As `dual_point`, for begin <= j < end, but it also computes z, and adds X^T A to out.
 
-    All are (m,), of the rows `index`, (m,); None is all of them. S, z and alpha receive scores
-    x.w, slacks and dual variables, sums (8,) are added to.
+    Vectors are (m,), of the rows `index`, (m,), or of all rows if it is None. S, z and alpha
+    receive scores x.w, slacks and dual variables. The sums are added to `sums`, (8,).
     """
-    A, pulls = np.empty(VISITED_AT_ONCE), np.empty(VISITED_AT_ONCE)
-    at = np.empty(VISITED_AT_ONCE, np.uint64)
-    for low in range(begin, end, VISITED_AT_ONCE):
-        high = min(low + VISITED_AT_ONCE, end)
+    A, pulls = np.empty(ROWS_AT_ONCE), np.empty(ROWS_AT_ONCE)
+    at = np.empty(ROWS_AT_ONCE, np.uint64)
+    for low in range(begin, end, ROWS_AT_ONCE):
+        high = min(low + ROWS_AT_ONCE, end)
         score, slack, signs, duals = S[low:high], z[low:high], y[low:high], alpha[low:high]
         if index is None:
             scores(rows, w, low, high, S)

@@ -1,7 +1,7 @@
 """Weights of pairs of rows whose targets differ, in O(n log n).
 
-A Fenwick tree holds the weight of the rows seen so far by their rank, and adds up the ranks below
-any one of them in log steps: ``tree[k]``, k from 1, covers the ranks k - (k & -k) .. k - 1.
+A Fenwick tree holds the weights of the rows so far by rank. It adds up the weights below any rank
+in log steps: ``tree[k]``, k from 1, covers the ranks k - (k & -k) .. k - 1.
 """
 
 import numpy as np
@@ -63,7 +63,7 @@ def pair_weights(ranks, scores, weights, query_ends, ordered, pairs):
             while tied_end < end and scores[tied_end] == scores[tied]:
                 twice_ordered += weights[tied_end] * _weight_below(tree, ranks[tied_end])
                 tied_end += 1
-            # Asked before and after the rows of one score are added: such pairs count once of two.
+            # The weight below is added before and after the rows of one score: ties count half.
             for i in range(tied, tied_end):
                 _add_weight(tree, size, ranks[i], weights[i])
                 weight_of[ranks[i]] += weights[i]

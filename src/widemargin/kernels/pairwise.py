@@ -1,38 +1,38 @@
-"""Sums over pairs of rows, in O(n log n), and the sort that they begin with.
+"""Sums over pairs of rows, in O(n log n), and the sort before them.
 
-Rows come group by group, in increasing order of score, so that the rows that make a loss with a
-given one are a window. Two sweeps move it along, one for each side of the pairs, and a Fenwick
-tree holds the weight of the window's rows by level. Nothing is ever taken out of a tree: all
-sums are of non-negative terms and lose no digits.
+Rows come group by group, in increasing order of score, so the rows that have a loss with a given
+row are a window. Two sweeps move the window, one for each side of the pairs. A Fenwick tree holds
+the weights of the window's rows by level. Nothing is ever removed from a tree: all sums have
+nonnegative terms, and lose no digits.
 
-A pair (i above j) is in the plane where  s_i - MARGIN < s_j.  Both sweeps test just that: rounded
-in two ways, a pair could be found from one side and missed from the other. What such planes leave
-out, losses of pairs whose margin is short of 1 by less, is added to the value, so that it is never
-below the risk's. Differences of scores are taken as they are written: reordered, 1 - (s_i - s_j)
-may become (1 + s_j) - s_i, and lose the 1.
+A pair (i above j) is in the plane if  s_i - MARGIN < s_j.  Both sweeps use just this test: with
+another rounding, a sweep could miss a pair that the other one has found. Pairs whose margin is
+only a little below 1 are left out of the plane. Their losses are added to the value, so that it is
+never below the risk. Differences of scores must not be reordered: 1 - (s_i - s_j) could become
+(1 + s_j) - s_i, and lose the 1.
 """
 
 import numpy as np
 
 from widemargin.kernels.jit import IN_ORDER, kernel
 
-# Short of 1 by more than rounding. Planes cross where pairs have a margin of just 1, so that is
-# where solvers go and take planes; and a plane is remembered by its point. If rounding decided
-# which pairs are in it, who makes the scores anew would find another plane, and a worse bound.
-# Pairs this near have next to no loss: with or without them a plane is about as high at its point.
+# Below 1 by more than rounding. Planes meet where pairs have a margin of exactly 1, so solvers go
+# to such points and take planes there; and a plane is stored as its point. If rounding decided
+# which pairs are in it, recomputed scores would give another plane, and a worse bound. Pairs this
+# near to their margin have nearly no loss: with or without them, the plane is about as high.
 MARGIN = 1.0 - 1e-11
-# By how much, as a share of a score, that difference may be rounded.
+# A bound on the rounding error of this difference, as a fraction of a score.
 BLUR = 2.0**-51
-# Rows below one that are looked at for such losses; if there are more, rows of equal scores,
-# then all rows of the group are taken to have as much loss as there can be.
+# At most this many rows below a row are tested for such losses. If there are more, with equal
+# scores, all rows of the group are counted with the largest possible loss.
 MOST_NEAR = 64
 
 
 @kernel
 def add_pairs(ends, by_level, total):
-    """total (g,) += the weight of all pairs of a group; ends (g,) are where its levels end.
+    """total (g,) += the weight of all pairs of each group; ends (g,) are where its levels end.
 
-    Level by level, so that no sum is a difference: weights may be of very different size.
+    The sum goes level by level, and has no differences: weights may be of very different size.
     """
     begin = 0
     for g in range(ends.shape[0]):
@@ -45,9 +45,9 @@ def add_pairs(ends, by_level, total):
 
 @kernel
 def sort_keys(S, lowest, scale, index_bits, keys):
-    """keys (n,) receive scores in fixed point, above, and row numbers, in `index_bits`, below.
+    """keys (n,) receive scores in fixed point in the high bits, and row numbers in the low ones.
 
-    Sorting such numbers is much faster than finding the permutation that sorts floats.
+    Sorting such integers is much faster than finding the permutation that sorts floats.
     """
     for i in range(S.shape[0]):
         keys[i] = (np.uint64((S[i] - lowest) * scale) << index_bits) | np.uint64(i)
@@ -55,9 +55,10 @@ def sort_keys(S, lowest, scale, index_bits, keys):
 
 @kernel
 def by_group(order, member, place, grouped):
-    """grouped (n,) receives `order` group by group, else unchanged.
+    """grouped (n,) receives `order` group by group, with the order in each group unchanged.
 
-    member (n,) is the group of each row; place (g,) where each group begins, and is used up.
+    member (n,) is the group of each row. place (g,) is the begin of each group, and is
+    overwritten.
     """
     for i in order:
         g = member[i]
@@ -67,7 +68,7 @@ def by_group(order, member, place, grouped):
 
 @kernel
 def settle(starts, order, S, most_moves):
-    """Put right what fixed point could not tell apart; return whether `most_moves` were enough."""
+    """Sort rows with equal fixed-point scores; return whether `most_moves` were enough."""
     moves = 0
     for g in range(starts.shape[0] - 1):
         for p in range(starts[g] + 1, starts[g + 1]):
@@ -87,9 +88,9 @@ def settle(starts, order, S, most_moves):
 def pushes(starts, n_levels, S, level, weight, tree, push):
     """push (n,) receives, for each row, its weight times that of the rows above it in pairs.
 
-    Of the pairs that have a loss. starts (g + 1,) are the ends of groups, n_levels (g,) their
-    numbers of levels. Returns the sum of push * score, counted from each group's middle score, and
-    that of its terms' sizes.
+    Only pairs with a loss count. starts (g + 1,) are the ends of groups, n_levels (g,) their
+    numbers of levels. Returns the sum of push * score, relative to each group's middle score, and
+    the sum of its terms' sizes.
     """
     moment, size_of_moment = 0.0, 0.0
     for g in range(starts.shape[0] - 1):
@@ -129,8 +130,8 @@ def pushes(starts, n_levels, S, level, weight, tree, push):
 def pulls(starts, n_levels, S, level, weight, tree, pull):
     """pull (n,) receives, for each row, its weight times that of the rows below it in pairs.
 
-    As `pushes`, from the other end; returns also the sum of pull, the weight of all pairs, and the
-    losses of those that are not in the plane.
+    As `pushes`, from the other end. Also returns the sum of pull, which is the weight of all
+    pairs, and the losses of the pairs that are not in the plane.
     """
     total, moment, size_of_moment, near = 0.0, 0.0, 0.0, 0.0
     for g in range(starts.shape[0] - 1):

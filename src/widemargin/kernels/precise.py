@@ -1,8 +1,8 @@
 """Products with rows in twice the working precision, and sizes of their terms.
 
-Ogita, Rump & Oishi 2005, Dot2: each product and each sum comes with its own rounding error, by
-Dekker's and Knuth's exact transformations, and these errors are added up beside. Compilers may
-not reorder any of it.
+Ogita, Rump & Oishi 2005, Dot2: the rounding error of each product and each sum is computed by
+Dekker's and Knuth's exact transformations, and these errors are added up separately. Compilers
+must not reorder any of it.
 """
 
 from widemargin.kernels.jit import kernel

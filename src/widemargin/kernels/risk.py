@@ -1,8 +1,8 @@
 """Sums over rows of losses and their slopes, at one point and along a line.
 
-Which piece of its loss a row is on is a number made of comparisons: a loop with a branch in it
-does not vectorise. At a kink either slope will do. Kernels take the part of the rows that they
-work on as slices: an index that counts from a variable carries a wrap-around test.
+The number of the piece that a row is on is computed by comparisons: a loop with a branch does not
+vectorise. At a kink either slope is valid. Kernels take slices of the rows that they work on: an
+index that starts at a variable would need a wrap-around test.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from widemargin.kernels.jit import kernel
 from widemargin.kernels.loss import beyond, knots, slope_at, steepness_of
 
-# Rows worked on together, so that several steps along a line read them from cache.
+# So many rows are processed together: several steps along a line then read them from the cache.
 _BLOCK = 1024
 
 
@@ -33,7 +33,8 @@ def margin_cut(y, cost, loss, S, slope):
 
 @kernel
 def margin_rates(y, S, D, residual, rate):
-    """residual and rate (n,) receive what 1 - y s is along S + step D."""
+    """residual and rate (n,) receive the terms of 1 - y s = residual + step rate along S + step
+    D."""
     for i in range(S.shape[0]):
         residual[i] = 1.0 - y[i] * S[i]
         rate[i] = -y[i] * D[i]
@@ -41,7 +42,7 @@ def margin_rates(y, S, D, residual, rate):
 
 @kernel
 def advance(S, D, step, beyond):
-    """S receives S + step D, and D the point a share `beyond` of D farther on; all are (n,)."""
+    """S receives S + step D, and D the point a fraction `beyond` of D farther on; all are (n,)."""
     for i in range(S.shape[0]):
         here = S[i] + step * D[i]
         D[i] = here + beyond * D[i]
@@ -52,7 +53,7 @@ def advance(S, D, step, beyond):
 def margin_line(residual, rate, cost, loss, steps, sums, pieces):
     """Add to sums (p, 3) value, slope and curvature of the losses at each step.
 
-    pieces[j, i] receives on which piece of its loss row i is at step j.
+    pieces[j, i] receives the piece of its loss that row i is on at step j.
     """
     eps, low, high, bend = loss
     first, second, third, last = knots(eps, low, high, bend)
@@ -83,9 +84,9 @@ def margin_line(residual, rate, cost, loss, steps, sums, pieces):
 
 @kernel
 def _worst_class(y, S, D, step, low, size, highest, worst):
-    """Find, for `size` rows from `low` on, the class of highest score + [it is not the own one].
+    """For `size` rows from `low` on, find the class of highest score + [it is not the own one].
 
-    S and D are (k, n), class by class, so that rows are what vectorises.
+    S and D are (k, n), class by class, so that the loop over rows vectorises.
     """
     for i in range(size):
         highest[i] = -np.inf
@@ -127,7 +128,7 @@ def multiclass_cut(y, cost, S, begin, end, slope, code):
 
 @kernel
 def multiclass_mix(y, cost, weight, code, A):
-    """Take weight times the slope of `code` from A (k, n)."""
+    """Subtract weight times the slope of `code` from A (k, n)."""
     for i in range(y.shape[0]):
         if code[i] != y[i]:
             A[code[i], i] -= weight * cost[i]

@@ -1,12 +1,12 @@
-"""Inner loops over rows, one text for every layout.
+"""Inner loops over rows, with one source for all layouts.
 
-A kernel gets rows as a tuple of arrays, and the tuple's length names the layout:
+Kernels take rows as a tuple of arrays. The length of the tuple tells the layout:
 
 - ``(values,)``: dense, values (n, d) in C order;
 - ``(values, indices, indptr)``: CSR; indices and indptr viewed as *unsigned* integers,
-  since signed ones carry a wrap-around test in every access.
+  since signed ones need a wrap-around test at every access.
 
-`row_dot`, `row_add`, `row_prefetch` are resolved by layout when a kernel is compiled.
+The layout of `row_dot`, `row_add` and `row_prefetch` is resolved when a kernel is compiled.
 """
 
 from typing import Any
@@ -20,11 +20,11 @@ from widemargin.kernels.jit import IN_ORDER, REORDERING_MATH, kernel
 
 _OPTIONS: Any = {"fastmath": set(REORDERING_MATH), "error_model": "numpy"}
 # For scattered access: the gathers and scatters of a vectorised loop take two to three times
-# as long as scalar code. Said in so many words, since an overload inherits what it leaves
-# open from its caller.
+# as long as scalar code. All options are given, since an overload inherits the others from its
+# caller.
 _OPTIONS_IN_ORDER: Any = {"fastmath": set(IN_ORDER), "error_model": "numpy"}
 _CACHE_LINE = 64  # bytes
-# Of so many rows, all are added up if one of so many has to be.
+# If at least one of _READ_ON of so many rows has to be added, all of them are.
 _AT_ONCE, _READ_ON = 64, 8
 
 
@@ -39,17 +39,16 @@ def row_add(rows, i, step, w):
 
 
 def row_prefetch(rows, i):
-    """Ask the memory system for row i; costs nothing if it is there already.
+    """Prefetch row i; costs nothing if it is in the cache.
 
-    With the next rows of a random order on their way, visiting rows at random is as fast
-    as visiting them in stored order.
+    With prefetched rows, random order takes as long as the stored order.
     """
     raise NotImplementedError("only inside compiled kernels")
 
 
 @intrinsic
 def prefetch(typing_context, array, index):
-    """Ask the memory system for array.data[index] (flat index), by the processor's instruction."""
+    """Prefetch array.data[index] (flat index), by the processor's instruction."""
 
     def generate(context, builder, signature, arguments):
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -88,7 +87,7 @@ def _row_dot_csr(rows, i, w):
         return None
 
     def csr(rows, i, w):
-        # Four sums side by side, so that no addition waits for the one before.
+        # Four sums at a time, so that no addition waits for the one before.
         values, indices, indptr = rows
         k, end = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
         zero = w.dtype.type(0)
@@ -143,7 +142,7 @@ def _row_prefetch(rows, i):
         def dense(rows, i):
             width = rows[0].shape[1]
             start = np.intp(i) * width
-            # Long rows prefetch themselves: the hardware follows a stream once it has begun.
+            # The hardware prefetches the rest of a long row by itself.
             for k in range(start, start + min(width, 8 * per_line), per_line):
                 prefetch(rows[0], k)
 
@@ -160,7 +159,7 @@ def _row_prefetch(rows, i):
 
 @kernel(fastmath=IN_ORDER)
 def _scores_csr(values, indices, indptr, w, begin, end, out):
-    """As `scores`: row_dot's text, but one row begins where the last one ended."""
+    """As `scores`, with the code of row_dot; a row begins where the last one ended."""
     one, three, four = np.uint64(1), np.uint64(3), np.uint64(4)
     k = np.uint64(indptr[begin])
     for i in range(begin, end):
@@ -190,7 +189,7 @@ def scores(rows, w, begin, end, out):
 
 @kernel(fastmath=IN_ORDER)
 def _combine_csr(values, indices, indptr, g, begin, end, out):
-    """As `combine`: row_add's text, two entries at a time, from row to row without a pause."""
+    """As `combine`, with the code of row_add, two entries at a time."""
     one, two = np.uint64(1), np.uint64(2)
     k = np.uint64(indptr[begin])
     for i in range(begin, end):
@@ -216,7 +215,7 @@ def combine(rows, g, begin, end, out):
             count = 0
             for i in range(low, high):
                 count += 1 if g[i] != 0.0 else 0
-            # To read on is faster than to leave out some: the memory system follows a stream.
+            # Reading on is faster than leaving out a few rows: the hardware prefetches a stream.
             every = _READ_ON * count > high - low
             for i in range(low, high):
                 if every or g[i] != 0.0:
@@ -243,7 +242,7 @@ def _add_rows_csr(values, indices, indptr, at, g, out):
 
 @kernel
 def add_rows(rows, at, g, out):
-    """out += sum of g[j] x_i, i = at[j], unsigned; of dense rows four share loads and stores."""
+    """out += sum of g[j] x_i, i = at[j], unsigned; four dense rows at a time."""
     if len(rows) == 1:
         values = rows[0]
         fours = g.shape[0] // 4 * 4
@@ -282,7 +281,7 @@ def scores_many(rows, W, begin, end, out):
 def combine_many(rows, G, begin, end, out):
     """out += sum of x_i G[i] over begin <= i < end; out as W of `scores_many`.
 
-    Most of G is zero: that of a multi-class loss has two entries a row.
+    Most of G is zero: a slope of a multi-class loss has two entries per row.
     """
     if len(rows) == 1:
         for i in range(begin, end):

@@ -1,4 +1,4 @@
-"""Passes by compiled kernels, over shares of the rows where threads were lent."""
+"""Passes by compiled kernels, over chunks of the rows if there are several threads."""
 
 import numpy as np
 import scipy.linalg
@@ -19,7 +19,6 @@ __all__ = [
     "margin_rates",
     "margin_sums",
     "mean_curvature",
-    "mixture",
     "most_planes",
     "multiclass_cut",
     "multiclass_mix",
@@ -30,9 +29,10 @@ __all__ = [
     "rates",
     "solve_definite",
     "way",
+    "weighted_sum",
 ]
 
-#: rows times steps that a round of a line search may evaluate, as a share of all rows
+#: rows times steps that a round of a line search may evaluate, as a fraction of all rows
 ROWS_PER_ROUND = 0.25
 
 
@@ -43,49 +43,49 @@ def margin_cut(y, cost, loss, S):
     """
     slope = np.empty(S.shape)
 
-    def share(begin, end):
+    def chunk(begin, end):
         part = slice(begin, end)
         return kernels.margin_cut(y[part], cost[part], loss, S[part], slope[part])
 
-    return slope, *threads.sums(share, threads.shares(S.size, 4 * S.size))
+    return slope, *threads.sums(chunk, threads.chunks(S.size, 4 * S.size))
 
 
 def margin_rates(y, S, D):
     """Return residual and rate, (n,): 1 - y s is residual + step rate along S + step D."""
     residual, rate = np.empty(S.shape), np.empty(S.shape)
 
-    def share(begin, end):
+    def chunk(begin, end):
         part = slice(begin, end)
         kernels.margin_rates(y[part], S[part], D[part], residual[part], rate[part])
 
-    threads.run(share, threads.shares(S.size, 4 * S.size))
+    threads.run(chunk, threads.chunks(S.size, 4 * S.size))
     return residual, rate
 
 
 def margin_sums(residual, rate, cost, loss, steps):
     """Return value, slope and curvature of the losses at p steps, (p, 3), and rows' pieces.
 
-    Pieces are (p, n): on which piece of its loss a row is. On a GPU they are (p - 1,): how many
-    rows are on another at the next step.
+    Pieces are (p, n): the piece of its loss that each row is on. On a GPU they are (p - 1,): how
+    many rows are on another piece at the next step.
     """
     pieces = np.empty((steps.size, residual.size), dtype=np.uint8)
 
-    def share(begin, end):
+    def chunk(begin, end):
         sums = np.zeros((steps.size, 3))
         part = slice(begin, end)
         rows = residual[part], rate[part], cost[part]
         kernels.margin_line(*rows, loss, steps, sums, pieces[:, part])
         return sums
 
-    shares = threads.shares(residual.size, 2 * residual.size * steps.size)
-    first, *others = threads.run(share, shares)
+    chunks = threads.chunks(residual.size, 2 * residual.size * steps.size)
+    first, *others = threads.run(chunk, chunks)
     return sum(others, start=first), pieces
 
 
 def changed(pieces, j):
     """Return the rows on other pieces at step j + 1 than at step j, (m,); None if there are none.
 
-    On a GPU others may be among them.
+    On a GPU, other rows may be among them.
     """
     rows = np.flatnonzero(pieces[j] != pieces[j + 1])
     return rows if rows.size else None
@@ -99,11 +99,11 @@ def multiclass_cut(y, cost, S):
     S = np.asfortranarray(S)
     slope = np.empty(S.shape, order="F")
     worst = np.empty(y.size, dtype=y.dtype)
-    shares = [
+    chunks = [
         (y, cost, S.T, begin, end, slope.T, worst)
-        for begin, end in threads.shares(y.size, 2 * S.size)
+        for begin, end in threads.chunks(y.size, 2 * S.size)
     ]
-    return slope, worst, *threads.sums(kernels.multiclass_cut, shares)
+    return slope, worst, *threads.sums(kernels.multiclass_cut, chunks)
 
 
 def multiclass_sums(y, cost, S, D, steps):
@@ -114,29 +114,29 @@ def multiclass_sums(y, cost, S, D, steps):
     S, D = np.asfortranarray(S), np.asfortranarray(D)
     pieces = np.empty((steps.size, y.size), dtype=y.dtype)
 
-    def share(begin, end):
+    def chunk(begin, end):
         sums = np.zeros((steps.size, 3))
         kernels.multiclass_line(y, cost, S.T, D.T, steps, begin, end, sums, pieces)
         return sums
 
-    shares = threads.shares(y.size, 2 * S.size * steps.size)
-    first, *others = threads.run(share, shares)
+    chunks = threads.chunks(y.size, 2 * S.size * steps.size)
+    first, *others = threads.run(chunk, chunks)
     return sum(others, start=first), pieces
 
 
 def multiclass_mix(y, cost, weight, worst, A):
-    """Take weight times the slope of a cut, given by its worst classes, from A (n, k)."""
+    """Subtract weight times the slope of a cut, given by its worst classes, from A (n, k)."""
     kernels.multiclass_mix(y, cost, weight, worst, A.T)
 
 
 def advance(S, D, step, beyond):
-    """S receives S + step D, and D the point a share `beyond` of D farther on."""
+    """S receives S + step D, and D the point a fraction `beyond` of D farther on."""
     S, D = S.ravel(order="K"), D.ravel(order="K")  # views
     threads.run(
         kernels.advance,
         [
             (S[begin:end], D[begin:end], step, beyond)
-            for begin, end in threads.shares(S.size, 2 * S.size)
+            for begin, end in threads.chunks(S.size, 2 * S.size)
         ],
     )
 
@@ -150,49 +150,50 @@ def way(start, end):
     return ahead, np.array([[ahead @ ahead, start @ ahead, start @ start]])
 
 
-def mixture(weights, vectors):
+def weighted_sum(weights, vectors):
     """Return the sum of the first m of `vectors` times weights (m,), on the host: (d,)."""
     return weights @ vectors[: weights.size]
 
 
 def most_planes():
-    """Return of how many planes a processor of its own can solve the reduced dual: of none."""
+    """Return for how many planes a device solves the reduced dual itself: none on the host."""
     return 0
 
 
 def products(vectors, v):
     """Return a function that returns the products of `vectors` (m, d), and of v itself, with v.
 
-    They are on the host, (m + 1,). On a GPU it waits for them, but for nothing that was begun
-    after this.
+    They are on the host, (m + 1,). The function waits for a GPU, but not for work that was started
+    after this call.
     """
     found = np.append(vectors @ v, v @ v)
     return lambda: found
 
 
 def rates(y, change, shift):
-    """Return how fast z = 1 - y s changes along scores that change by `change` + `shift`, (n,)."""
+    """Return the rate of z = 1 - y s along scores that change by `change` + `shift`, (n,)."""
     return -y * (change + shift)
 
 
-#: where rounding begins, as a share of the terms of a slope
+#: slopes smaller than this fraction of their terms are rounding errors
 ROUNDING = 1e-15
-#: steps that `lowest` tries at most
+#: at most how many steps `lowest` tries
 TRIALS = 100
 
 
 def lowest(z, rate, cost, smooth, slope, curvature, guess, slope_left):
     """Return t where  slope t + 1/2 curvature t^2 + smooth losses(z + t rate)  is lowest.
 
-    And the curvature there. With `slope_left`, the share of the slope at its beginning that may be
-    left, it begins downhill, but for rounding; else t may have either sign. Newton's method on the
-    slope, a rising function made of straight pieces, with a bracket around its root.
+    And the curvature there. `slope_left` is the fraction of the first slope that may be left. If
+    it is positive, the line goes downhill at t = 0, but for rounding; else t may have either sign.
+    The method is Newton's, on the slope, which is a rising piecewise linear function of t, with
+    a bracket around its root.
     """
 
-    shares = threads.shares(z.size, 3 * z.size)
+    chunks = threads.chunks(z.size, 3 * z.size)
 
     def evaluate(step):
-        of_losses, curved, size = _smooth_slope(z, rate, cost, smooth, step, shares)
+        of_losses, curved, size = _smooth_slope(z, rate, cost, smooth, step, chunks)
         terms = size + abs(slope) + abs(curvature * step)
         return of_losses + slope + curvature * step, curved + curvature, terms
 
@@ -225,38 +226,38 @@ def lowest(z, rate, cost, smooth, slope, curvature, guess, slope_left):
     return step, curved
 
 
-def _smooth_slope(z, rate, cost, smooth, step, shares):
-    """Return the smooth losses' slope along z + step rate, its curvature, and sum of |terms|.
+def _smooth_slope(z, rate, cost, smooth, step, chunks):
+    """Return the smoothed losses' slope along z + step rate, its curvature, and sum of |terms|.
 
     `smooth` are the numbers of the loss with a larger bend, see kernels/newton.py.
     """
-    if len(shares) == 1:  # what follows would take longer than the sums over few rows
+    if len(chunks) == 1:  # what follows would take longer than the sums over few rows
         return newton_kernels.smooth_slope(z, rate, cost, smooth, step)
 
-    def share(begin, end):
+    def chunk(begin, end):
         part = slice(begin, end)
         return newton_kernels.smooth_slope(z[part], rate[part], cost[part], smooth, step)
 
-    return threads.sums(share, shares)
+    return threads.sums(chunk, chunks)
 
 
 def curvature(z, cost, smooth):
-    """Return the smooth losses' curvatures, (n,), how many are not zero, and their sum."""
+    """Return the smoothed losses' curvatures, (n,), how many are not zero, and their sum."""
     weight = np.empty(z.size)
 
-    def share(begin, end):
+    def chunk(begin, end):
         part = slice(begin, end)
         return newton_kernels.curvature(z[part], cost[part], smooth, weight[part])
 
-    return weight, *threads.sums(share, threads.shares(z.size, 3 * z.size))
+    return weight, *threads.sums(chunk, threads.chunks(z.size, 3 * z.size))
 
 
-#: widths are at least this share of the bend
+#: least width of the interval of a mean, as a fraction of the bend
 LEAST_WIDTH = 1e-3
 
 
 def mean_curvature(z, cost, smooth, rate, reach):
-    """As `curvature`, but the mean between z - reach rate and z + reach rate."""
+    """As `curvature`, but means between z - reach rate and z + reach rate."""
     eps, low, high, bend = smooth
 
     def slope(at):
@@ -268,26 +269,26 @@ def mean_curvature(z, cost, smooth, rate, reach):
 
 
 def dual_point(z, y, cost, smooth, bend):
-    """Return A (n,), the smooth losses' dual variables, and sums: see kernels/newton.py."""
+    """Return A (n,), the smoothed losses' dual variables, and sums: see kernels/newton.py."""
     A = np.empty(z.size)
 
-    def share(begin, end):
+    def chunk(begin, end):
         part = slice(begin, end)
         return newton_kernels.dual_point(z[part], y[part], cost[part], smooth, bend, A[part])
 
-    return A, *threads.sums(share, threads.shares(z.size, 4 * z.size))
+    return A, *threads.sums(chunk, threads.chunks(z.size, 4 * z.size))
 
 
 def places(weight, count):
-    """Return where the `count` weights are that are not zero, (count,)."""
-    return np.flatnonzero(weight != 0.0)  # of a mask, in an eighth of the time
+    """Return the places of the `count` nonzero weights, (count,)."""
+    return np.flatnonzero(weight != 0.0)  # a mask takes an eighth of the time
 
 
 def solve_definite(matrix, right):
-    """Begin to solve; return a function that waits for the end and returns matrix^-1 right.
+    """Begin to solve; return a function that waits for the solution, matrix^-1 right.
 
-    On the host; or None if the matrix, of which the lower triangle counts, is not positive
-    definite.
+    It is on the host; or None if the matrix is not positive definite. Only the lower triangle of
+    the matrix is used.
     """
     solution = None
     factor, failed = scipy.linalg.lapack.dpotrf(matrix, lower=1)

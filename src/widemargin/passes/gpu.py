@@ -1,8 +1,8 @@
 """Passes on a GPU, with the names and meanings of passes/cpu.py.
 
-Those of two-class losses, of which a fit makes hundreds, are one kernel each, and one small copy
-to the host where they sum up. The others are array expressions, which run on any arrays that
-answer to NumPy's functions.
+A fit makes hundreds of passes for two-class losses. Each of these is one kernel, with one small
+copy to the host if it returns sums. The others are array expressions, which run on all arrays
+that dispatch NumPy's functions.
 """
 
 import numpy as np
@@ -25,7 +25,6 @@ __all__ = [
     "margin_sums",
     "margin_walk",
     "mean_curvature",
-    "mixture",
     "most_planes",
     "multiclass_cut",
     "multiclass_mix",
@@ -36,14 +35,15 @@ __all__ = [
     "rates",
     "solve_definite",
     "way",
+    "weighted_sum",
 ]
 
-#: rows times steps that a round of a line search may evaluate, as a share of all rows: what takes
-#: time is to wait for its end
+#: rows times steps that a round of a line search may evaluate, as a fraction of all rows: a round
+#: takes its time to wait for its end
 ROWS_PER_ROUND = 32.0
 
-# Passes over the rows by which a search narrows its bracket, at most, and the share of the losses
-# that may be left to gain.
+# At most how many passes narrow the bracket of a line search, and the fraction of the losses that
+# may be left to gain.
 _ROUNDS, _ENOUGH = 16, 1e-12
 
 
@@ -69,13 +69,13 @@ def margin_rates(y, S, D):
 def margin_walk(y, cost, loss, S, T, penalty, rounding, moved, guess, instead_of_zero, beyond):
     """Find the step from S to T at which  1/2 a step^2 + b step + losses  is lowest, and take it.
 
-    `penalty` are sums of a, b and c, as `way` returns them; where a is less than `rounding` c,
-    there is no way but `moved`, the same for all rows. If the step is 0, one `instead_of_zero` is
-    taken. S becomes the scores there. Returns the slope of the losses a share `beyond` of what is
-    left of the way farther on, (n,), and packed bits, whether that is not 0; then a function that
-    waits for numbers: the step, a, b, c, the losses at its end, and loss, -r* of the slope and
-    rows with loss where that was taken. On the host these are several passes, see `exact` in
-    solvers/line_search.py.
+    `penalty` are sums of a, b and c, as `way` returns them. If a is less than `rounding` c, the
+    way is `moved`, the same for all rows. If the step is 0, `instead_of_zero` is taken. S becomes
+    the scores there. Returns the slope of the losses at a point farther on, (n,), by a fraction
+    `beyond` of what is left of the way; packed bits, which tell where it is not 0; and a function
+    that waits for numbers: the step, a, b, c, the losses at its end, and loss, -r* of the slope
+    and rows with a loss at the point farther on. On the host these are several passes, see `exact`
+    in solvers/line_search.py.
     """
     residual, rate, slope = np.empty_like(S), np.empty_like(S), np.empty_like(S)
     lossy = np.empty_like(S, shape=(-(-S.size // 32),), dtype=np.uint32)
@@ -99,7 +99,7 @@ def margin_sums(residual, rate, cost, loss, steps):
 
 
 def changed(pieces, j):
-    if pieces.ndim == 1:  # how many rows change, of which there is no list: all of them, or none
+    if pieces.ndim == 1:  # counts of rows that change, without a list: return all rows, or none
         return slice(None) if pieces[j] else None
     return cpu.changed(pieces, j)
 
@@ -113,8 +113,8 @@ def way(start, end):
     return ahead, _cuda().partial_sums("way", start.size, 3, (start, end, ahead))
 
 
-def mixture(weights, vectors):
-    return _cuda().mixture(weights, vectors)
+def weighted_sum(weights, vectors):
+    return _cuda().weighted_sum(weights, vectors)
 
 
 def products(vectors, v):
@@ -122,18 +122,18 @@ def products(vectors, v):
 
 
 def most_planes():
-    """Return of how many planes `ascend` can solve the reduced dual."""
+    """Return for how many planes `ascend` can solve the reduced dual."""
     return _cuda().most_planes()
 
 
 def ascend(H, c, z, height, tolerance, value, last):
     """Begin to solve a reduced dual without a free intercept; see solvers/reduced_dual.py.
 
-    `last` are what `products` has returned for the last plane: H (m, m) need not have its row and
-    column. `height` and z (m,) are of the last solution, and `value` is what its value was.
-    Returns weights -z, as `mixture` takes them, and a function that waits for numbers: whether
-    that value is reached, the new one, the planes' height, and the new z. Where it is not
-    reached, the weights are those of the last solution.
+    `last` is what `products` has returned for the last plane: H (m, m) may lack its row and
+    column. `height`, z (m,) and `value` are those of the last solution. Returns weights -z, for
+    `weighted_sum`, and a function that waits for numbers: whether `value` is reached, the new
+    value, the planes' height and the new z. If it is not reached, the weights are those of the
+    last solution.
     """
     return _cuda().ascend(H, c, z, height, tolerance, value, last)
 
@@ -171,7 +171,7 @@ def dual_point(z, y, cost, smooth, bend):
 
 
 def places(weight, count):
-    # As flatnonzero, but nobody need wait for the count.
+    # As flatnonzero, without waiting for the count.
     found = np.empty_like(weight, shape=(count,), dtype=np.int64)
     _cuda().start_together("places", weight.size, 1, 0, (weight, found))
     return found
@@ -192,7 +192,7 @@ def solve_definite(matrix, right):
 
 
 def _own_and_worst(y, S):
-    """Return own score, highest of all others + 1 and own, and whose that is, (n,) each."""
+    """Return own score, highest of all others + 1 and own, and the class of that, (n,) each."""
     own_class = np.arange(S.shape[1], like=y) == y[:, None]
     raised = S - own_class
     own = (S * own_class).sum(axis=1)
@@ -218,7 +218,7 @@ def multiclass_sums(y, cost, S, D, steps):
         sums.append((cost * (highest - own)).sum())
         sums.append((cost * (D[rows, worst] - D[rows, y])).sum())
         pieces.append(np.where(cost > 0.0, worst, y))
-    values_and_slopes = on_host(np.stack(sums)).reshape(-1, 2)  # one wait for all of them
+    values_and_slopes = on_host(np.stack(sums)).reshape(-1, 2)  # one copy for all of them
     return np.pad(values_and_slopes, ((0, 0), (0, 1))), np.stack(pieces)
 
 

@@ -1,20 +1,20 @@
-"""The pairwise hinge by whole-array steps: for processors that do many rows at once.
+"""The pairwise hinge by operations on whole arrays, for processors that work on many rows at once.
 
     r(s) = sum over pairs (i, j) of one group with y_i > y_j of  u_i u_j max(0, 1 - s_i + s_j)
 
-`risk.pairwise` sweeps over sorted rows, one after another. Here no row waits for another, and
-only functions and operators that dispatch on their arguments (NEP 13 and 18) are used: what runs
-is the library that the arrays come from, NumPy's or CuPy's.
+`risk.pairwise` sweeps over sorted rows, one after another. Here all rows are processed at once.
+Only functions and operators that dispatch on their arguments (NEP 13 and 18) are used, so the
+library of the arrays, NumPy or CuPy, does the work.
 
-With the rows sorted by group and score, those that make a loss with a given one are a window,
-found by bisection. How much of it is of higher, or lower, grade is asked of a wavelet matrix: two
-grades part at the highest bit in which they differ. So bit after bit, from the top, the rows are
-parted into those without the bit, in front, and those with it, in either half as they were. Each
-row's window follows its own half; what it holds in the other half has a higher grade where the
-row has no bit, and a lower one where it has. O(n log n) for the sort and O(n log R) for R grades.
+If the rows are sorted by group and score, those that have a loss with a given row are a window,
+found by bisection. A wavelet matrix tells how much of the window has a higher, or lower, grade.
+Two grades differ first in some bit. So bit by bit, from the highest, the rows are partitioned:
+those without the bit come first, and each half keeps its order. A row's window follows the row's
+own half. The other half of the window has a higher grade if the row's bit is 0, and a lower grade
+if it is 1. This takes O(n log n) for the sort and O(n log R) for R grades.
 
-Weights are added up in fixed point. Sums of integers do not depend on their order, which differs
-from run to run on a GPU, and differences of prefix sums lose no digits.
+Weights are added up in fixed point. Sums of integers do not depend on their order, which on a GPU
+differs from run to run, and differences of prefix sums lose no digits.
 """
 
 from math import frexp, ldexp
@@ -24,7 +24,7 @@ import numpy as np
 from widemargin.kernels.pairwise import BLUR, MARGIN, MOST_NEAR
 from widemargin.rounding import SUM
 
-# All weights together are below two to this power in fixed point: rounding has room to spare.
+# The sum of all weights is below two to this power in fixed point, with room for rounding.
 _WEIGHT_BITS = 60
 
 
@@ -50,32 +50,32 @@ def pair_sums(S, starts, n_levels, member, level, weight):
     -------
     value : float
         Where more pairs than a few are a hair's breadth short of their margin, a bound above it.
-    constant : float
+        If more than a few pairs are very close to their margin, an upper bound on it.
         -r* of the slope: r(S') >= slope @ S' + constant, with equality at S but for such pairs.
     slope : array of float64, shape (n,)
     blur : float
-        How far the value may be off by rounding.
+        A bound on the rounding error of the value.
     """
     order = _order(S, starts, member)
     S, level, weight = S[order], level[order], weight[order]
-    begin, end = starts[:-1][member], starts[1:][member]  # sorted rows keep to their group's place
+    begin, end = starts[:-1][member], starts[1:][member]  # sorted rows stay in their group's range
     windows = _windows(S, begin, end, int((starts[1:] - starts[:-1]).max()))
     unit = ldexp(1.0, frexp(float(weight.sum()))[1] - _WEIGHT_BITS)
-    # Rounded down: a plane by pairs that weigh less is under the risk all the same.
+    # Rounded down: a plane with smaller weights is still below the risk.
     units = np.floor(weight / unit).astype(np.int64)
     above, below = _weigh(windows, level, units, int(n_levels.max()))
 
-    # The rounded weights, so that a pair weighs the same from either of its rows.
+    # The rounded weights, so that a pair has the same weight from either of its rows.
     whole, weight = float(weight.sum()), units * unit
     constant = float((weight * (below * unit)).sum())
     sorted_slope = weight * ((above - below) * unit)
-    # Slopes sum to zero in each group, so scores may be counted from anywhere in it: from its
-    # middle they are small, and lose least.
+    # Slopes sum to zero in each group, so any number may be subtracted from its scores. Relative
+    # to the group's middle score they are small, and lose the fewest digits.
     score = S - S[(begin + end) // 2]
     value = constant + float((sorted_slope * score).sum())
     far = np.abs(score)
     terms = constant + float((weight * ((above + below) * unit) * far).sum())
-    # A pair's weight may be less by a unit of either row, times its loss, 1 and both scores.
+    # A pair's weight may be too small by a unit of either row, times its loss, 1 and both scores.
     lost = S.size * (whole + 2.0 * float((weight * far).sum())) + 2.0 * whole * float(far.sum())
     blur = SUM * terms + 2.0 * unit * lost
     value += _losses_left_out(begin, windows[2], S, level, weight)
@@ -93,10 +93,10 @@ def _order(S, starts, member):
 
 
 def _windows(S, begin, end, largest):
-    """Return the windows of the rows that have a loss with each, (4, n).
+    """Return the windows of the rows that have a loss with each row, (4, n).
 
-    The first two are begin and end of the rows that would be above it in the pair, the last two
-    of those below.
+    The first two are the begin and end of the window of rows above it in a pair, the last two
+    those of the rows below it.
     """
     above = _first_without(lambda other: _lossy(other, S), S, begin, end, largest)
     below = _first_without(lambda other: ~_lossy(S, other), S, begin, end, largest)
@@ -106,8 +106,8 @@ def _windows(S, begin, end, largest):
 def _losses_left_out(begin, nearest, S, level, weight):
     """Return the losses of pairs that are not in the plane; see kernels/pairwise.py.
 
-    begin (n,) is where each row's group begins, and nearest (n,) the first row that is too near
-    to be left out.
+    begin (n,) is the begin of each row's group. nearest (n,) is the first row that is too near to
+    be left out.
     """
     losses = 0.0
     for depth in range(1, MOST_NEAR + 2):
@@ -126,15 +126,15 @@ def _losses_left_out(begin, nearest, S, level, weight):
 
 
 def _lossy(above, below):
-    """Tell which pairs have a loss; asked from both sides, lest rounding part their answers."""
+    """Return which pairs have a loss, in the same way from both sides, whatever rounding does."""
     return above - MARGIN < below
 
 
 def _first_without(holds, S, begin, end, largest):
     """Return the first row from `begin` whose score lacks a property, or `end`, (n,).
 
-    Of rows in increasing order of score, those that have it come first. `largest` is the most
-    rows that any group has.
+    Rows are in increasing order of score, and those with the property come first. `largest` is the
+    size of the largest group.
     """
     found = begin
     for bit in reversed(range(largest.bit_length())):
@@ -145,9 +145,9 @@ def _first_without(holds, S, begin, end, largest):
 
 
 def _weigh(windows, level, units, n_levels):
-    """Return the weight above each row in the first window, and below it in the second, (n,).
+    """Return the weight above each row in its first window, and below it in its second, (n,).
 
-    Weights are integers, `units`, (n,); windows are (4, n), as `_windows` returns them.
+    The weights `units`, (n,), are integers. The windows, (4, n), are those of `_windows`.
     """
     above = np.zeros_like(units)
     below = np.zeros_like(units)
@@ -155,13 +155,13 @@ def _weigh(windows, level, units, n_levels):
     parted_level = level
     for bit in reversed(range((n_levels - 1).bit_length())):
         has_bit = (parted_level >> bit) % 2 == 1
-        lower = _prefix_sums(~has_bit)  # where each place comes among those without the bit
+        lower = _prefix_sums(~has_bit)  # the new place of each row without the bit
         n_lower = lower[-1]
         moves = np.where(has_bit, n_lower + places - lower[:-1], lower[:-1])
         parted_level, units = _moved(parted_level, moves), _moved(units, moves)
         sums = _prefix_sums(units)
 
-        is_upper = (level >> bit) % 2 == 1  # of the rows as sorted, which the windows are for
+        is_upper = (level >> bit) % 2 == 1  # in the order of the sorted rows, as the windows
         in_lower = lower[windows]
         in_upper = n_lower + windows - in_lower
         edges = np.where(is_upper, in_lower[2:], in_upper[:2])

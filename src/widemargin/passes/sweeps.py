@@ -8,17 +8,17 @@ from widemargin import threads
 from widemargin.kernels import pairwise as kernels
 from widemargin.rounding import gamma
 
-#: by how much, as a share of itself, a score may be rounded where it is scaled and compared
+#: a bound on the relative rounding error of a score that is scaled and compared
 BLUR = kernels.BLUR
 
-# Moves per row that the last step of the sort may take; more is left to another sort.
+# How many moves per row the last step of the sort may take; else it is sorted again.
 _MOVES = 8
 
 
 def weigh_pairs(ends, by_level):
-    """Return the weight of all pairs of each group, (g,), from that of its rows by level.
+    """Return the weight of all pairs of each group, (g,), by the weights of its rows per level.
 
-    Levels come group by group; ends (g,) are where those of each end.
+    Levels are listed group by group; ends (g,) are the ends of the groups in this list.
     """
     total = np.zeros(ends.size)
     kernels.add_pairs(ends, by_level, total)
@@ -26,22 +26,22 @@ def weigh_pairs(ends, by_level):
 
 
 def pair_sums(S, starts, n_levels, member, level, weight):
-    """Return value, -r* of the slope, slope, and blur; see passes/pairs.py for what is what."""
+    """Return value, -r* of the slope, slope, and blur; for the arguments see passes/pairs.py."""
     slope = np.empty(S.shape)
 
-    def share(first, last):
+    def chunk(first, last):
         return _groups(S, starts, n_levels, member, level, weight, first, last, slope)
 
-    ends = [end for _, end in threads.shares(S.size, 64 * S.size)]
-    ends = np.unique(np.searchsorted(starts, ends))  # shares of whole groups
-    sums = threads.run(share, list(pairwise([0, *ends])))
+    ends = [end for _, end in threads.chunks(S.size, 64 * S.size)]
+    ends = np.unique(np.searchsorted(starts, ends))  # chunks of whole groups
+    sums = threads.run(chunk, list(pairwise([0, *ends])))
     value, constant, terms = np.sum(sums, axis=0)
-    # Rows are added up in turn, by their levels and again by their scores.
+    # Rows are added up one by one, by their levels and by their scores.
     return float(value), float(constant), slope, gamma(4 * S.size + 64) * float(terms)
 
 
 def _groups(S, starts, n_levels, member, level, weight, first, last, slope):
-    """Do the groups from `first` to `last`; return value, constant, and size of the terms."""
+    """Sweep over the groups `first` to `last`; return value, constant, and size of the terms."""
     part = slice(starts[first], starts[last])
     starts, n_levels = starts[first : last + 1] - part.start, n_levels[first:last]
     order, S = _sorted(S[part], starts, member[part] - first)
@@ -60,7 +60,7 @@ def _groups(S, starts, n_levels, member, level, weight, first, last, slope):
 
 
 def _sorted(S, starts, member):
-    """Return the order of the rows by group and score, (n,), and their scores in that order."""
+    """Return the order of the rows by group and score, (n,), and their scores in this order."""
     n = S.size
     index_bits = np.uint64(n.bit_length())
     lowest = S.min()

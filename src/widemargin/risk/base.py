@@ -1,4 +1,4 @@
-"""What every risk can do: values, cuts, lines, and its dual. None ever sees the rows."""
+"""The contract of risks: values, cuts, lines, and the dual. A risk never sees the rows."""
 
 from abc import ABC, abstractmethod
 from types import ModuleType
@@ -8,32 +8,32 @@ import numpy as np
 
 
 class Cut(NamedTuple):
-    """A plane under the risk:  r(T) >= <slope, T> + constant  for all scores T."""
+    """A plane below the risk:  r(T) >= <slope, T> + constant  for all scores T."""
 
-    value: float  # r at the scores where the plane was taken, and touches
+    value: float  # r at the scores where the plane touches it
     slope: np.ndarray  # shaped as the scores
     constant: float  # -r*(slope)
     code: np.ndarray | None  # the slope, packed, if the risk can unpack it
-    active: int  # rows that have a loss there
+    active: int  # how many rows have a loss there
 
 
 class Bound(NamedTuple):
-    """A value that is no smaller, or no larger, than the true one, and by how much at most."""
+    """A lower or upper bound on a value, and how far it may be from it."""
 
     value: float
     rounding: float
 
 
 class LineSums(NamedTuple):
-    """The risk at p steps along a line, and on which pieces of their losses rows are.
+    """The risk at p steps along a line, and the pieces of their losses that rows are on.
 
-    A risk that is no sum over rows has no pieces, (p, 0), and no curvature.
+    A risk that is not a sum over rows has no pieces, (p, 0), and no curvature.
     """
 
     values: np.ndarray  # (p,)
     slopes: np.ndarray  # (p,) one subgradient each
     curvatures: np.ndarray  # (p,) second derivative of the pieces
-    pieces: np.ndarray  # what `passes` remember of them; equal at two steps: equal between them
+    pieces: np.ndarray  # as `passes` return them; if equal at two steps, then also in between
 
 
 class Line(Protocol):
@@ -51,21 +51,21 @@ class RowLine(Line, Protocol):
     size : int
         How many rows.
     passes : module
-        The passes that work where their numbers are.
+        The passes for the device of its arrays.
     """
 
     size: int
     passes: ModuleType
 
     def between(self, sums: LineSums, j) -> "RowLine | None":
-        """Return the part of the sum made by rows on other pieces at step j + 1 than at step j.
+        """Return the part of the sum with the rows on other pieces at step j + 1 than at step j.
 
-        None if there are none; others may take part.
+        None if there are none. Other rows may be in it.
         """
 
 
 class Risk(ABC):
-    """A convex function of the scores, never negative.
+    """A nonnegative convex function of the scores.
 
     Attributes
     ----------
@@ -81,22 +81,22 @@ class Risk(ABC):
 
     @abstractmethod
     def bound(self, S, error, low=None) -> Bound:
-        """Return a bound above r at all scores that are no farther from S than `error`, (n,).
+        """Return an upper bound on r at all scores within `error`, (n,), of S.
 
-        `low`, shaped as S, are further digits of S, of no more than a rounding of it.
+        `low`, shaped as S, has further digits of S: it is at most a rounding error of S.
         """
 
     def may_have_loss(self, S, error):
-        """Return which rows may have a loss at scores no farther from S than `error`, (n,)."""
+        """Return which rows may have a loss at scores within `error`, (n,), of S."""
         return np.ones_like(error, dtype=bool)
 
     def part(self, begin, end) -> "Risk":
-        """Return the risk of the rows from `begin` to `end`; of all of them, if it is no sum."""
+        """Return the risk of the rows from `begin` to `end`; all of it if it is not a sum."""
         return self
 
     @abstractmethod
     def cut(self, S) -> Cut:
-        """Return a plane under r that touches it at S."""
+        """Return a plane below r that touches it at S."""
 
     @abstractmethod
     def line(self, S, D) -> Line:
@@ -104,7 +104,7 @@ class Risk(ABC):
 
 
 class RowRisk(Risk):
-    """A sum of losses of single rows, whose dual has a closed form.
+    """A sum of losses of single rows, with a dual in closed form.
 
     Attributes
     ----------
@@ -127,29 +127,29 @@ class RowRisk(Risk):
 
     @abstractmethod
     def feasible(self, A):
-        """Return dual variables near A that satisfy each row's constraints, with any intercept."""
+        """Return dual variables near A that satisfy each row's constraints, for any intercept."""
 
     @abstractmethod
     def balanced(self, A):
-        """Return feasible dual variables near feasible A for which sum_i A_i = 0.
+        """Return feasible dual variables near feasible A with sum_i A_i = 0.
 
-        That is what a free intercept asks for.
+        This is the constraint of a free intercept.
         """
 
     @abstractmethod
     def largest_lack(self, S, error) -> float:
-        """Return what a row lacks to having no loss at scores within `error` of S, at most."""
+        """Return how much a row's score lacks to having no loss, at most, within `error` of S."""
 
     def useful_offset(self, S, offset):
-        """Return an offset that is no farther out than one can be of use.
+        """Return an offset near enough to be useful, with r(S + offset) no larger.
 
-        S are the scores without it; r(S + offset) does not rise.
+        S are the scores without the offset.
         """
         return offset
 
     @abstractmethod
     def signed(self, alpha):
-        """Return A for the non-negative dual variables alpha that a State carries."""
+        """Return A for the nonnegative dual variables alpha of a State."""
 
     @abstractmethod
     def unsigned(self, A):
@@ -159,10 +159,10 @@ class RowRisk(Risk):
     def unpack(self, code):
         """Return the slope that was packed into `code`."""
 
-    def mixed(self, slopes):
+    def weighted_sum(self, slopes):
         """Return the dual variables A of a convex combination [(weight, code)] of slopes."""
         return -sum(weight * self.unpack(code) for weight, code in slopes)
 
     def merge(self, code, weight, other, other_weight):
-        """Return the code of a weighted sum of two slopes: the sum itself, unpacked."""
+        """Return the code of a weighted sum of two slopes; by default the sum, unpacked."""
         return weight * self.unpack(code) + other_weight * self.unpack(other)

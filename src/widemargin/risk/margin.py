@@ -29,10 +29,10 @@ class MarginRisk(RowRisk):
     Parameters
     ----------
     y : ndarray of shape (n,)
-        Labels, -1 or +1; kept as int8.
+        Labels, -1 or +1; stored as int8.
     cost : ndarray of shape (n,)
-        Weight of each row's loss: C times class weight times sample weight. A row of cost
-        zero counts for nothing, as if it were not there.
+        Weight of each row's loss: C times class weight times sample weight. Rows of cost zero
+        are left out.
     loss : Loss
     """
 
@@ -48,7 +48,7 @@ class MarginRisk(RowRisk):
         return self.loss.name
 
     def over(self, y, cost) -> "MarginRisk":
-        """Return the same losses of other rows."""
+        """Return the same losses for other rows."""
         return MarginRisk(y, cost, self.loss)
 
     def part(self, begin, end):
@@ -69,7 +69,7 @@ class MarginRisk(RowRisk):
 
     @property
     def shift(self):
-        """What alpha^2 / 2 is multiplied by in the dual, (n,); 0 for rows of cost zero."""
+        """The factor of alpha^2 / 2 in the dual, (n,); 0 for rows of cost zero."""
         return self.loss.bend / np.where(self.cost > 0.0, self.cost, np.inf)
 
     def _scaled(self, bound):
@@ -78,7 +78,7 @@ class MarginRisk(RowRisk):
         return bound * self.cost
 
     def _excess(self, residual):
-        """Return how far residuals are beyond what costs nothing, (n,)."""
+        """Return how far residuals are beyond eps, (n,)."""
         eps = self.loss.eps
         return residual if eps == 0.0 else residual - np.clip(residual, -eps, eps)
 
@@ -118,7 +118,7 @@ class MarginRisk(RowRisk):
         return np.clip(A * self.y, self.lower, self.upper) * self.y
 
     def balanced(self, A):
-        """Return A with sum zero, by scaling down the side that weighs more."""
+        """Return A with sum zero; the side with the larger sum is scaled down."""
         parts = list(parts_of(A))
         above = math.fsum(float(np.maximum(A[part], 0.0).sum()) for part in parts)
         below = -math.fsum(float(np.minimum(A[part], 0.0).sum()) for part in parts)
@@ -140,7 +140,7 @@ class MarginRisk(RowRisk):
         return MarginLine(*passes.of(S).margin_rates(self.y, S, D), self.cost, self.loss)
 
     def walk(self, S, T, *numbers):
-        """Go from S towards T to where  1/2 a step^2 + b step + r  is lowest; on a GPU.
+        """Move S towards T to where  1/2 a step^2 + b step + r  is lowest; on a GPU.
 
         See `passes.gpu.margin_walk`, also for `numbers`. Returns the slope of a plane farther on,
         and a function that waits for the rest: step; a, b and c; r at the end; the plane's Cut.
@@ -156,11 +156,11 @@ class MarginRisk(RowRisk):
 
         return slope, found
 
-    def gap_shares(self, S, alpha):
-        """Return each row's share of the duality gap, (n,), where w = sum_i alpha_i y_i x_i.
+    def row_gaps(self, S, alpha):
+        """Return each row's contribution to the gap, (n,), where w = sum_i alpha_i y_i x_i.
 
-        |w|^2 = sum_i alpha_i y_i s_i splits the gap by rows: the loss of row i, less its
-        dual term, plus alpha_i y_i s_i. No share is negative.
+        |w|^2 = sum_i alpha_i y_i s_i splits the gap by rows: the loss of row i, minus its dual
+        term, plus alpha_i y_i s_i. Contributions are nonnegative.
         """
         along = self.y * S
         return self.losses(1.0 - along) - self._dual_terms(alpha) + alpha * along
@@ -176,13 +176,13 @@ class MarginRisk(RowRisk):
             residual -= self.y * low
         error = self._residual_error(residual, error)
         losses, roundings = self._moved(residual + error, error)
-        if not self.loss.is_one_sided:  # the larger one of both ends
+        if not self.loss.is_one_sided:  # the larger one of the losses at both ends
             others = self._moved(residual - error, error)
             losses, roundings = np.maximum(losses, others[0]), np.maximum(roundings, others[1])
         return Bound(float(losses.sum()), float(roundings.sum()))
 
     def _moved(self, residual, error):
-        """Return losses at residuals that were moved by an error, and what that adds at most."""
+        """Return losses at residuals increased by an error, and how much the error adds."""
         return self.losses(residual), self._slope_sizes(residual) * error
 
     def _residual_error(self, residual, error):
@@ -213,16 +213,16 @@ class MarginRisk(RowRisk):
         return self.dual_sum(alpha)
 
     def dual_sum(self, alpha):
-        """Return the dual at alpha_i that are known to be feasible."""
+        """Return the dual at feasible alpha_i; their feasibility is not checked."""
         return float(self._dual_terms(alpha).sum())
 
     @property
     def _fits_a_bit(self):
-        """Whether a slope has one of two values for each row."""
+        """Whether a slope has only two possible values per row, so that a bit can store it."""
         return self.loss.is_one_sided and not self.loss.is_smooth
 
     def _pack(self, slope):
-        """Return the code of a slope that `cut` found."""
+        """Return the code of a slope made by `cut`."""
         return np.packbits(slope != 0.0) if self._fits_a_bit else slope
 
     def unpack(self, code):
@@ -232,10 +232,10 @@ class MarginRisk(RowRisk):
         return np.where(lossy, -self.upper * self.y, 0.0)
 
     def best_offset(self, S):
-        """Return the b that minimises r(S + b): the middle one, where kinks leave several."""
+        """Return the b that minimises r(S + b): the middle one if several do."""
         counted = self.cost > 0.0
         cost = self.cost[counted]
-        # To the right of each place the slope in b is weight b - moment.
+        # To the right of each place, the slope in b is weight b - moment.
         places, weight, moment = self._slope_in_offset(self.y[counted], S[counted], cost)
         rounding, end = 1e-12 * cost.sum(), places.size - 1
         slope = weight[1:] * places - moment[1:]
@@ -243,20 +243,20 @@ class MarginRisk(RowRisk):
             piece = int(np.searchsorted(slope, 0.0))
             if weight[piece] > rounding:
                 return float(moment[piece] / weight[piece])
-            return float(places[min(piece, end)])  # every b here is as good
+            return float(places[min(piece, end)])  # every b in between is as good
         first = np.searchsorted(slope, -rounding)
         last = np.searchsorted(slope, rounding, side="right")
         return 0.5 * float(places[min(first, end)] + places[min(last, end)])
 
     def _slope_in_offset(self, y, S, cost):
-        """Return the slope of r in b: the places b, in order, where it changes, (m,).
+        """Return the places b, in order, where the slope of r in b changes, (m,).
 
-        And the numbers it is made of, to the left of the first place and to the right of each,
-        (m + 1,).
+        Also return weight and moment, of which the slope is made, to the left of the first place
+        and to the right of each place, (m + 1,).
         """
         loss, positive = self.loss, y > 0
         if not loss.is_smooth:
-            # It jumps where a residual passes eps, or -eps, whatever the label.
+            # The slope jumps where a residual passes eps or -eps, for either label.
             kinks = (
                 [(loss.eps, loss.high)]
                 if loss.is_one_sided
@@ -268,7 +268,7 @@ class MarginRisk(RowRisk):
             order = np.argsort(places)
             moment = -start.sum() - np.concatenate(([0.0], np.cumsum(jumps[order])))
             return places[order], np.zeros_like(moment), moment
-        # With y = 1 residuals fall as b rises, and pass the knots from the last to the first.
+        # With y = 1 residuals fall as b rises, so they pass the knots from the last to the first.
         steep = cost / loss.bend
         passed = zip(knots(*loss.numbers), (-1.0, 1.0, -1.0, 1.0))
         finite = [(knot, sign * y * steep) for knot, sign in passed if math.isfinite(knot)]
@@ -276,7 +276,7 @@ class MarginRisk(RowRisk):
         change = np.concatenate([of_weight for _, of_weight in finite])
         order = np.argsort(places)
         places, change = places[order], change[order]
-        # To the left of all, a row is on a straight line, or on a parabola that never ends.
+        # At the far left, a row is on a linear piece, or on a parabola that never ends.
         bound = np.where(positive, -loss.high, loss.low)
         endless = np.isinf(bound)
         weight = np.where(endless, steep, 0.0).sum()

@@ -7,21 +7,21 @@ A_ij = -alpha_ij there and A_iy = sum_j alpha_ij, and the dual -r*(-A) is
 
     sum_ij alpha_ij        for  sum_j alpha_ij <= c_i
 
-and minus infinity elsewhere. With two classes and w = w_2 - w_1 this is the two-class hinge at
+and minus infinity elsewhere. With two classes and w = w_2 - w_1, this is the two-class hinge with
 twice the cost, and half its objective.
 
-Scores are kept class by class (Fortran order): kernels then work on many rows at once.
+Scores are stored class by class (Fortran order), so that kernels can vectorise over rows.
 """
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from widemargin import passes
-from widemargin.arrays import as_array, beside, on_host
+from widemargin.arrays import as_array, move_to, on_host
 from widemargin.risk.base import Bound, Cut, LineSums, RowRisk
 
-# Gaps between offsets may be this many times as wide as they need be: where they just are, planes
-# meet, and one taken there tells nothing.
+# Gaps between offsets may be this many times as wide as necessary: with the least width planes
+# meet, and a plane taken there is of no use.
 _ROOM = 16.0
 
 
@@ -56,7 +56,7 @@ class CrammerSinger(RowRisk):
         return float((self.cost * np.maximum(0.0, self._slack(S))).sum())
 
     def bound(self, S, error, low=None):
-        """Two scores make a loss, so that twice the error of one may be missing."""
+        """As in `Risk`. A loss depends on two scores, so its error may be twice that of one."""
         if low is not None:
             error = error + np.abs(low).max(axis=1)
         slack = np.maximum(0.0, self._slack(S) + 2.0 * error)
@@ -77,17 +77,17 @@ class CrammerSinger(RowRisk):
         others[self._own] = -np.inf
         best = others.max(axis=1)
         ahead = best - own
-        # What the difference was rounded by (Knuth): 1 may be all that is left beside it.
+        # The rounding error of the difference (Knuth): 1 + s_j - s_y may be as small as it is.
         back = ahead - best
         rest = (best - (ahead - back)) - (own + back)
         return (1.0 + ahead) + rest
 
     def useful_offset(self, S, offset):
-        """Return the offset with narrower gaps between its classes, where they are too wide.
+        """Return the offset with gaps between classes narrowed where they are too wide.
 
-        If two classes are more than 1 and the largest difference of scores apart, and no class is
-        between them, rows of the upper ones do not see the lower ones, and all others pay for the
-        distance.
+        A gap is too wide if it is more than 1 plus the largest difference of scores, with no class
+        in between. Then rows of the upper classes have no loss from the lower ones, and all other
+        rows pay for the distance.
         """
         counted = self.cost > 0.0
         if not bool(counted.any()):
@@ -114,7 +114,7 @@ class CrammerSinger(RowRisk):
         return alpha
 
     def feasible(self, A):
-        """Return dual variables near A: rows over their cost are scaled down to it."""
+        """Return dual variables near A: rows that exceed their cost are scaled down to it."""
         alpha = self.unsigned(A)
         total = alpha.sum(axis=1)
         over = total > self.cost
@@ -124,11 +124,11 @@ class CrammerSinger(RowRisk):
     def balanced(self, A):
         alpha = self.unsigned(A)
         factors = _balancing_factors(self._flow(alpha))
-        alpha *= beside(factors, alpha)[self.y]
+        alpha *= move_to(factors, alpha)[self.y]
         return self.signed(alpha)
 
     def _flow(self, alpha):
-        """Return what flows from class to class, (k, k): sum of alpha_ij over rows of class a."""
+        """Return the flow between classes, (k, k): the sum of alpha_ij over rows of each class."""
         (k,) = self.outputs
         own_class = np.arange(k, like=self.y)[:, None] == self.y
         return on_host(own_class.astype(np.float64) @ alpha)
@@ -137,7 +137,7 @@ class CrammerSinger(RowRisk):
         alpha = -A
         alpha[self._own] = 0.0
         total = alpha.sum(axis=1)
-        # Sums over classes are rounded, so that cost and total may differ in the last place.
+        # Sums over classes are rounded, so cost and total may differ in the last digit.
         if np.any(alpha < 0.0) or np.any(total > self.cost * (1.0 + 1e-12)):
             return -np.inf
         return float(total.sum())
@@ -158,7 +158,7 @@ class CrammerSinger(RowRisk):
         slope[lossy, self.y[lossy]] = -self.cost[lossy]
         return slope
 
-    def mixed(self, slopes):
+    def weighted_sum(self, slopes):
         A = np.zeros_like(self.cost, shape=(self.y.size, *self.outputs), order="F")
         for weight, code in slopes:
             if code.ndim == 2:
@@ -188,19 +188,19 @@ class MulticlassLine:
 
 
 def _balancing_factors(flow):
-    """Return factors in [0, 1], (k, k), that make a circulation of `flow`.
+    """Return factors in [0, 1], (k, k), that make `flow` a circulation.
 
-    What flows into each class then flows out of it again. Between classes that cannot reach
-    one another both ways nothing may flow; among those that can, scaling rows and columns
-    against each other (Osborne's balancing) has a solution.
+    Then as much flows into each class as out of it. There must be no flow between classes that
+    cannot reach each other both ways. Among the others, scaling rows and columns against each
+    other (Osborne's balancing) has a solution.
     """
     flow = np.where(np.eye(len(flow), dtype=bool), 0.0, flow)
-    flow[flow <= 1e-30 * flow.max()] = 0.0  # rounding, and its products would underflow
+    flow[flow <= 1e-30 * flow.max()] = 0.0  # rounding errors, whose products would underflow
     _, component = connected_components(flow > 0.0, connection="strong")
     flow[component[:, None] != component] = 0.0
     wanted = flow.copy()
-    # First what is too much is taken away where it is, so that what nearly balances keeps all:
-    # the class that is farthest from balance first.
+    # First the excess is removed where it is, so that classes that are nearly balanced change
+    # little. The class that is farthest from balance comes first.
     for _ in range(20 * len(flow)):
         out, into = flow.sum(axis=1), flow.sum(axis=0)
         smaller, larger = np.minimum(out, into), np.maximum(out, into)

@@ -1,18 +1,18 @@
-"""The pairwise hinge: rows of higher grade should score higher, by one.
+"""The pairwise hinge: rows of higher grade should have a score higher by one.
 
     r(s) = sum over pairs (i, j) of one group with y_i > y_j of  u_i u_j max(0, 1 - s_i + s_j)
 
-Joachims 2006, section 3.2: with two grades this is the ROC area's loss, with several that of
-ordinal regression, and with groups (the documents of a query) that of ranking. Grades are any
-numbers, and may all differ. Algorithm 2 of the paper finds a slope in O(n R + n log n) for R
-grades; here a Fenwick tree over the grades makes it O(n log n) for any R.
+Joachims 2006, section 3.2: with two grades this is the loss of the ROC area, with several grades
+that of ordinal regression, and with groups (the documents of a query) that of ranking. Grades are
+any numbers, and may all differ. Algorithm 2 of the paper computes a slope in O(n R + n log n) for
+R grades. Here a Fenwick tree over the grades makes it O(n log n) for any R.
 
-Each pair's weight is the product of its rows' weights, so that a row of weight two counts as two
-rows; a group's own weight enters by its square root.
+A pair's weight is the product of its rows' weights, so a row of weight two counts as two rows. A
+group's own weight is a factor of the pair's weight; rows get its square root.
 
-A row's loss depends on all others, and -r*(-A) is a linear programme of its own. Lower bounds are
-proved by planes under r instead: `cut` finds one at any scores, and it is valid whatever the
-scores are, since it takes each pair's loss wholly or not at all.
+A row's loss depends on all other rows, and -r*(-A) is a linear programme. So lower bounds come
+from planes below r: `cut` computes one at any scores. It is valid even if the scores are rounded,
+since each pair's loss is in it as a whole or not at all.
 """
 
 from copy import copy
@@ -20,7 +20,7 @@ from copy import copy
 import numpy as np
 
 from widemargin import passes, threads
-from widemargin.arrays import beside
+from widemargin.arrays import move_to
 from widemargin.passes.sweeps import BLUR, weigh_pairs
 from widemargin.risk.base import Bound, Cut, LineSums, Risk
 from widemargin.rounding import SUM
@@ -47,7 +47,7 @@ class PairwiseHinge(Risk):
         group = np.zeros(y.size, dtype=np.intp) if group is None else np.asarray(group)
         self.n_rows = y.size
         self.rows, self.level, self.starts, self.n_levels = _levels(y, weight > 0.0, group)
-        self.groups = group[self.rows[self.starts[:-1]]]  # those with pairs
+        self.groups = group[self.rows[self.starts[:-1]]]  # groups with pairs
         self.weight = weight[self.rows]
         self.member = np.repeat(np.arange(self.n_levels.size), np.diff(self.starts))
 
@@ -65,27 +65,27 @@ class PairwiseHinge(Risk):
         return weigh_pairs(ends, by_level)
 
     def scaled(self, factors):
-        """Return this risk with the pairs of each group weighed by `factors`, (g,), too."""
+        """Return this risk with the pairs of each group also multiplied by `factors`, (g,)."""
         risk = copy(self)
         risk.weight = self.weight * np.sqrt(factors)[self.member]
         return risk
 
-    def beside(self, array):
-        """Return this risk with what it knows of rows where `array` is."""
+    def move_to(self, array):
+        """Return this risk with its arrays moved to where `array` is."""
         risk = copy(self)
         for name in ("rows", "starts", "member", "level", "weight"):
-            setattr(risk, name, beside(getattr(self, name), array))
+            setattr(risk, name, move_to(getattr(self, name), array))
         return risk
 
     def value(self, S):
         return self._pairs(S[self.rows])[0]
 
     def bound(self, S, error, low=None):
-        """The better of two bounds.
+        """As in `Risk`: the better of two bounds.
 
-        A pair lacks no more to its margin than it would to a wider one, at these scores. And what
-        the error of one row adds is at most that, times the weight of all that it may be paired
-        with: much less, where few rows have large errors.
+        For the first one, the margin of all pairs is widened by the errors. For the second one,
+        the error of each row is multiplied by the weight of all rows that it may be paired with.
+        That is much less if few rows have large errors.
         """
         if self.rows.size == 0:
             return Bound(0.0, 0.0)
@@ -118,9 +118,9 @@ class PairwiseHinge(Risk):
         return spread
 
     def _pairs(self, S):
-        """Return value, -r* of the slope, slope, and how far the value may be off by rounding.
+        """Return value, -r* of the slope, slope, and a bound on the value's rounding error.
 
-        At the scores S of the rows in pairs.
+        S are the scores of the rows in pairs.
         """
         if S.size == 0:
             return 0.0, 0.0, S, 0.0
@@ -147,10 +147,10 @@ class PairwiseLine:
 
 
 def _levels(y, counted, group):
-    """Find out which rows are in pairs, and number their grades from 0 within each group.
+    """Find the rows that are in pairs, and number their grades from 0 within each group.
 
-    Returns these rows, group by group, (m,), their levels (m,), where groups begin and end
-    (g + 1,), and how many levels each group has (g,).
+    Return these rows, group by group, (m,), their levels, (m,), the ends of the groups, (g + 1,),
+    and the number of levels of each group, (g,).
     """
     rows = np.lexsort((y, group))
     rows = rows[counted[rows]]
@@ -164,7 +164,7 @@ def _levels(y, counted, group):
     level -= level[new_group][member]
     kept = n_levels[member] > 1
     rows, level, member = rows[kept], level[kept], member[kept]
-    in_order = np.lexsort((rows, member))  # as they came, rather than by grade
+    in_order = np.lexsort((rows, member))  # in the order of the input, not by grade
     sizes = np.bincount(member, minlength=n_levels.size)[n_levels > 1]
     starts = np.concatenate([[0], np.cumsum(sizes)])
     return rows[in_order], level[in_order].astype(np.int32), starts, n_levels[n_levels > 1]

@@ -1,28 +1,29 @@
-"""The intercept of coordinate descent: the coefficient of a small constant feature, absorbed.
+"""The intercept in coordinate descent: the method of multipliers.
 
-With z = sum_i alpha_i y_i the dual has a term for the intercept:
+With z = sum_i alpha_i y_i, the dual has a term for the intercept:
 
-    free        z = 0, whose multiplier b is the intercept
-    penalised   -1/2 z^2, which is -1/2 v^2 with z = v, again with a multiplier b
+    free        z = 0, with multiplier b, which is the intercept
+    penalised   -1/2 z^2, which is -1/2 v^2 with the constraint z = v, again with multiplier b
 
-The method of multipliers subtracts 1/2 rho times the square of what violates the constraint. At
-a fixed b the scores are then  w.x_i + fixed + K z:
+The method of multipliers subtracts 1/2 rho times the square of the constraint's violation. For
+fixed b, the scores are then  w.x_i + fixed + K z:
 
     free        K = rho,               fixed = b;             b becomes  b + rho z
     penalised   K = rho / (1 + rho),   fixed = (1 - K) b;     b becomes  b + rho (z - v) = v
 
-with v = fixed + K z the best for this z. So K is the square of a constant feature of every row,
-and after each pass `fixed` goes to the offset of the scores; to 1 - K of it, if it is penalised.
-A penalised intercept might as well be a feature like any other, K = 1. But rows pull on one
-another through it, and where it is as large as the rest of a row that takes twice the passes and
+where v = fixed + K z is the best v for this z. So K is the square of a constant feature of every
+row. After each pass b is updated, and with it `fixed`, the offset of the scores.
+
+A penalised intercept could be an ordinary constant feature, K = 1. But a constant feature couples
+all rows. If it is as large as the rest of a row, coordinate descent takes twice the passes or
 more.
 """
 
 from widemargin.problem import Intercept
 
-# K over the mean |x_i|^2 plus one over the mean cost. Larger makes the rows pull on one another
-# through the constant feature, which slows every step; smaller makes b move slowly. From 0.003
-# to 0.1 the passes needed hardly differ from those without an intercept; at 1 they double.
+# K over (mean |x_i|^2 plus one over the mean cost). A larger K couples the rows by the constant
+# feature, which slows down every step; a smaller K makes b move slowly. From 0.003 to 0.1 the
+# number of passes is about that without an intercept; at 1 it is twice that.
 _CONSTANT_FEATURE = 0.03
 
 

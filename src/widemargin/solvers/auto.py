@@ -1,4 +1,4 @@
-"""The choice of a solver, as one readable table."""
+"""The choice of a solver, in one table."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -12,25 +12,25 @@ from widemargin.risk import CrammerSinger, MarginRisk, Risk
 from widemargin.solvers.base import Solver, kind_of, place_of
 from widemargin.solvers.registry import SOLVERS, Place, names, quoted
 
-#: bytes that out-of-core solvers use if nobody says how many
+#: default memory budget of out-of-core solvers, in bytes
 DEFAULT_BUDGET = 1 << 30
 
-# Up to so many features Newton's method makes and factorises its Hessian in no time. Up to so many
-# more it takes seconds, for many rows, and is worth them above this stretch.
+# Up to this many features, computing and factorising the Hessian takes nearly no time. Up to this
+# many more it takes seconds for many rows. Newton's method is worth them above this stretch.
 _FEW_FEATURES, _SOME_FEATURES = 300, 1000
 _NEWTON_PAYS = {False: 300.0, True: 30.0}  # by whether dual variables are unbounded
-# With fewer rows for each feature a hinge needs many Newton steps, and a pass over so few rows
-# costs next to nothing: coordinate descent is faster up to this stretch, by whether a nearby
-# solution is known.
+# With fewer rows per feature, a hinge needs many Newton steps, and a pass over so few rows costs
+# next to nothing: coordinate descent is faster up to this stretch, by whether a nearby solution is
+# known.
 _ROWS_PER_FEATURE = 40
 _FEW_ROWS_PAY = {False: 50.0, True: 1000.0}
-# With fewer than these it is faster up to that of `_ADAPTIVE_PAYS`, or also up to the former where
-# one is known.
+# With fewer rows per feature than this, it is faster up to the stretch of `_ADAPTIVE_PAYS`, or up
+# to that of `_FEW_ROWS_PAY` if a nearby solution is known.
 _MORE_ROWS_PER_FEATURE = 1000
-# Below this stretch a squared hinge is nearly a parabola, and Newton's first step nearly the last.
+# Below this stretch a squared hinge is nearly a parabola, and a few Newton steps are enough.
 _NEARLY_A_PARABOLA = 0.005
-# Above this stretch adaptive frequencies pay, see `Facts`, and below it where features are few;
-# without upper bounds there are none to find.
+# Above this stretch adaptive frequencies pay, see `Facts`; and below it if there are few features.
+# Without upper bounds they always pay: there are no bounds for uniform passes to find.
 _ADAPTIVE_PAYS = {False: 1.2, True: 0.0}
 
 
@@ -45,12 +45,12 @@ class Facts:
     unbounded : bool
         Whether dual variables have no upper bounds, as those of a squared hinge.
     stretch : float
-        Mean cost over mean first step. An unbounded first step of coordinate descent has length
-        1 / |x|^2; where costs are below it most support vectors end at their bounds, which
-        uniform passes find out at once. Where costs are above, dual variables have to be
-        balanced against one another, and some need far more visits than others.
+        Mean cost over mean first step. The first step of coordinate descent, without bounds, has
+        length 1 / |x|^2. If costs are smaller, most support vectors end at their bounds, and
+        uniform passes find these at once. If costs are larger, dual variables have to be balanced
+        against each other, and some need far more visits than others.
     warm : bool
-        Whether a nearby solution is known: it tells which rows are worth visits.
+        Whether a nearby solution is known: it tells which rows need visits.
     """
 
     n_rows: int
@@ -61,13 +61,13 @@ class Facts:
 
 
 def facts(rows: Rows, risk: MarginRisk, warm: bool = False) -> Facts:
-    """Return what there is to know of a problem before it is solved."""
+    """Return the facts that are known about a problem before it is solved."""
     n, stretch = _stretch(rows, risk.cost)
     return Facts(n, rows.n_features, risk.loss.high == np.inf, stretch, warm)
 
 
 def _stretch(rows, cost):
-    """Return how many rows count, and what `Facts` calls their stretch."""
+    """Return how many rows count, and their stretch, see `Facts`."""
     norms = rows.squared_norms()
     counted = (cost > 0.0) & (norms > 0.0)
     n = int(np.count_nonzero(counted))
@@ -107,8 +107,8 @@ def choose(
 ) -> str:
     """Return the name of the solver for these rows and this risk.
 
-    `warm` says that training begins at the solution of a problem nearby; `must_stream`, of rows
-    on disk, that its progress is to be kept in a file, or memory has no room for other solvers.
+    `warm` says that training starts from the solution of a similar problem. `must_stream` says
+    of rows on disk that checkpoints are wanted, or that memory is too small for other solvers.
     """
     place = place_of(rows)
     if isinstance(risk, CrammerSinger):
@@ -117,33 +117,34 @@ def choose(
         n_rows, stretch = _stretch(rows, risk.cost)
         return pick_together(n_rows, stretch, rows.n_features * risk.outputs[0])
     if place is Place.GPU:
-        # With more features Newton's method would need conjugate gradients, of many steps.
+        # With more features, Newton's method would need many steps of conjugate gradients.
         return "newton" if rows.n_features <= _SOME_FEATURES or risk.loss.is_smooth else "ocas"
     if place is Place.DISK:
         if rows.n_features > _FEW_FEATURES or must_stream:
             return "stream"
-        # Rows of few features pull on one another, and it takes very many visits to each. Cutting
-        # planes remember a bit for each row and plane, of a smooth loss a number: too much.
+        # Rows of few features are strongly coupled, so coordinate descent needs very many visits.
+        # Cutting planes store a bit per row and plane, but a number if the loss is smooth: too
+        # much.
         return "newton" if risk.loss.is_smooth else "ocas"
     if place is Place.PRODUCTS:
         return "newton" if risk.loss.is_smooth else "ocas"
     n_counted = int(np.count_nonzero(risk.cost))
     per_feature = _ROWS_PER_FEATURE if risk.loss.is_smooth else _MORE_ROWS_PER_FEATURE
     if rows.n_features <= min(_FEW_FEATURES, n_counted // per_feature):
-        return "newton"  # whatever the stretch is, which takes a pass over the rows
+        return "newton"  # for any stretch; computing it would take a pass over the rows
     return pick(facts(rows, risk, warm))
 
 
 @cache
 def _imported(where: str) -> Any:
-    """Return the class "module:Class", imported when it is needed: most fits need one of them."""
+    """Return the class "module:Class". It is imported on demand: most fits need only one."""
     return resolve_name(where)
 
 
 def make(name: str, risk: Risk | None, seed: int, memory_budget: int = DEFAULT_BUDGET) -> Solver:
     """Return the solver called `name` for problems with this risk.
 
-    None is a risk that is not here: on a cluster, workers have it.
+    The risk is None on a cluster, where only the workers have it.
     """
     solver = SOLVERS[name]
     where = solver.classes[kind_of(risk)]

@@ -1,7 +1,7 @@
-"""What a solver is: the contract of all of them.
+"""The contract of all solvers.
 
-What is known of a solver before it is imported (its name, the rows and the risks it takes) is in
-registry.py. How it is made, and what it is refused, is in auto.py.
+A solver's name, and the rows and risks that it takes, are declared in registry.py. auto.py chooses
+a solver, makes it, and checks what it is given.
 """
 
 from abc import ABC, abstractmethod
@@ -16,15 +16,15 @@ from widemargin.solvers.registry import Place, RiskKind
 
 
 class Solver(ABC):
-    """An algorithm with its settings; nothing of a run is kept in it."""
+    """An algorithm with its settings; it keeps no state of a run."""
 
     @abstractmethod
     def solve(self, problem: Problem, state: State, monitor: Monitor) -> State:
         """Improve `state` until `monitor` says stop; return the best points certified.
 
-        It asks `monitor.must_stop()` several times a second, counts `monitor.iteration`, and tells
-        `monitor.check` of certificates that certificate.py has computed. Where another solver
-        goes on in its place, `monitor.handed_over_to` is the name of that one.
+        It asks `monitor.must_stop()` several times a second, counts `monitor.iteration`, and
+        passes certificates computed by certificate.py to `monitor.check`. If another solver takes
+        over, `monitor.handed_over_to` is its name.
         """
 
 
@@ -39,26 +39,25 @@ class SharesPasses(Solver):
         monitors: list[Monitor],
         keep: Callable[[State], State] = lambda state: state,
     ) -> list[State]:
-        """Solve problems over the same rows, sharing passes over them; return as `solve`.
+        """Solve problems over the same rows and share passes; return states as `solve` does.
 
-        What is returned is what `keep` makes of each state, which is done with those that are
-        solved before others begin.
+        `keep` is applied to each state before other problems begin, and its results are returned.
         """
 
 
 class AsksOracle(Solver):
-    """A solver that knows the rows by the answers of an oracle, which may be on a cluster."""
+    """A solver that needs no rows, but the answers of an oracle, which may be on a cluster."""
 
     @abstractmethod
     def ask(self, oracle: Any, state: State, bundle: Any = None) -> State:
-        """As `solve`, by the answers of an oracle, wherever it has them from.
+        """As `solve`, with the answers of an oracle, wherever the rows are.
 
-        The planes in `bundle` must be under its risk; those that are found are added.
+        The planes in `bundle` must be below the oracle's risk. New planes are added to it.
         """
 
 
 def place_of(rows: Rows) -> Place:
-    """Return where rows are, of those that a process has."""
+    """Return where rows are, if they belong to this process."""
     if rows.device == "cuda":
         return Place.GPU
     if isinstance(rows, BlockRows):

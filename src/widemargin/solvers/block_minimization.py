@@ -1,10 +1,10 @@
-"""Block minimisation: StreamSVM's rivals, on the same blocks and kernels.
+"""Block minimisation: the alternatives to StreamSVM, on the same blocks and kernels.
 
 Problem and dual as in coordinate.py, for hinge and squared hinge.
 
-"bm"   Rows are read in as large parts as memory holds; each is solved for a few sweeps, given all
-       others, and makes place for the next.  Yu, Hsieh, Chang & Lin 2010, Algorithm 1.
-"sbm"  Half of memory keeps the rows nearest to the margin of all parts read so far, which are
+"bm"   Rows are read in parts that fill the memory. A few sweeps solve each part, with all other
+       dual variables fixed, before the next is read.  Yu, Hsieh, Chang & Lin 2010, Algorithm 1.
+"sbm"  Half of memory keeps the rows nearest to the margin of all parts read so far. They are
        solved together with each new part.   Chang & Roth 2011, Algorithm 1.
 
 Both read and train in turns.
@@ -23,8 +23,8 @@ from widemargin.solvers.pieces import Piece
 
 # Sweeps over each part, as in Yu et al.'s experiments.
 _SWEEPS = 10
-# The share of memory that "sbm" keeps rows near the margin in.
-_KEPT_SHARE = 0.5
+# The fraction of memory in which "sbm" keeps rows near the margin.
+_KEPT_FRACTION = 0.5
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class _Run(OutOfCore):
     def __init__(self, problem, state, monitor, seed, room, selective):
         super().__init__(problem, state, monitor, seed)
         self.kept: Piece | None = None
-        self.kept_room = _KEPT_SHARE * room if selective else 0.0
-        # What is kept is copied when it changes, so that a part may fill the rest once.
+        self.kept_room = _KEPT_FRACTION * room if selective else 0.0
+        # Kept rows are copied when they change. A part may fill the rest of memory once.
         self.part_room = room - self.kept_room
         self.in_memory = np.zeros(problem.rows.n_rows, dtype=bool)
 
@@ -65,7 +65,7 @@ class _Run(OutOfCore):
         while self.monitor.status == "running":
             for part in self._parts():
                 self._solve(part)
-                part.clear()  # makes place for the next
+                part.clear()  # frees memory for the next part
                 self.monitor.save_now_and_then(self.best)
                 if self.monitor.must_stop():
                     break
@@ -77,7 +77,7 @@ class _Run(OutOfCore):
         return self.best
 
     def _parts(self):
-        """Yield pieces of about the size that there is room for."""
+        """Yield lists of pieces, each of which fills the memory for parts."""
         pieces: list[Piece] = []
         size = 0
         blocks = iter(self.problem.rows.blocks())
@@ -96,7 +96,7 @@ class _Run(OutOfCore):
             yield pieces
 
     def _solve(self, pieces):
-        """Sweep over a part, and what is kept, a few times."""
+        """Sweep over a part and the kept rows a few times."""
         if self.kept is not None:
             pieces.insert(0, self.kept)
         for _ in range(_SWEEPS):
@@ -108,7 +108,7 @@ class _Run(OutOfCore):
             self._select(pieces)
 
     def _select(self, pieces):
-        """Keep the rows of `pieces` that are nearest to the margin: what there is room for."""
+        """Keep the rows of `pieces` that are nearest to the margin, as many as fit."""
         distance = np.concatenate([self._distance(piece) for piece in pieces])
         sizes = np.concatenate([np.diff(piece.arrays[2]) for piece in pieces]) * 8 + 48
         nearest = np.argsort(distance)
@@ -118,7 +118,7 @@ class _Run(OutOfCore):
             self.in_memory[self.kept.ids] = False
             self.kept = None
         parts, begin = [], 0
-        while pieces:  # each makes place for what is kept of it
+        while pieces:  # each piece is freed after its rows are copied
             piece = pieces.pop(0)
             parts.append(piece.take(np.flatnonzero(chosen[begin : begin + len(piece)])))
             begin += len(piece)

@@ -1,4 +1,4 @@
-"""Planes under the risk, and the reduced problem they make.
+"""Planes below the risk, and the reduced problem that they make.
 
 Problem
     min over w, b   1/2 |w|^2 + max_j (a_j.w + e_j.b + c_j)
@@ -7,9 +7,9 @@ Dual
     with            z_j >= 0,  sum_j z_j = 1,  sum_j z_j e_j = 0,   w = -sum_j z_j a_j
 
 Plane j comes from a slope G_j of the risk: a_j = X^T G_j, e_j = sum_i G_ij, and c_j = -r*(G_j)
-is the highest it can be. The risk is never negative, so plane 0 is zero. Whatever z is, the
-dual variables -sum_j z_j G_j prove the dual's value to anyone who knows r*: that is how the
-certificate is rebuilt, and why packed slopes are kept.
+is the largest possible constant. The risk is never negative, so plane 0 is zero. For any z, the
+dual variables -sum_j z_j G_j have the value of the dual above. The certificate recomputes it from
+them, which is why packed slopes are kept.
 
 Joachims 2006, Algorithm 1 (OP 4 and its dual); Franc & Sonnenburg 2008, equations (3), (6).
 """
@@ -22,15 +22,15 @@ from widemargin import passes
 from widemargin.kernels.bundle import UNBALANCED
 from widemargin.solvers.reduced_dual import ascend
 
-# Planes out of use for this many iterations are dropped: they hardly ever come back.
+# Planes that were not used for this many iterations are dropped: they hardly ever come back.
 _IDLE_ITERATIONS = 20
-# All planes together take at most this many bytes, but there may always be a few.
+# All planes together take at most this many bytes, but so few planes are always possible.
 _BYTES = 1 << 30
 _FEWEST = 16
 _MOST = 1000
-# Of the reduced dual's value, as a share of its linear term.
+# The rounding error of the reduced dual's value, as a fraction of its linear term.
 _ROUNDING = 1e-12
-# And as a share of the tolerance that it is solved to.
+# A solution may be worse by this fraction of the tolerance.
 _WORSE = 0.01
 
 
@@ -43,7 +43,7 @@ class Bundle:
     Parameters
     ----------
     like : ndarray
-        Of the length of all a_j, and where they shall be; what else there is stays on the host.
+        An array like all a_j, on the host or on a GPU; everything else is on the host.
     n_free : int
         Length of e_j: unpenalised variables.
     merge : callable(code, weight, code, weight) -> code
@@ -62,11 +62,11 @@ class Bundle:
         self.gram = np.zeros((1, 1))
         self.z = np.ones(1)
         self.nu = np.zeros(1 + n_free)  # multipliers of the solution: its height, and -b
-        self.idle = np.zeros(1)  # iterations since z_j was last positive, but for the last ones:
+        self.idle = np.zeros(1)  # iterations since z_j was positive, without the last `solved`
         self.solved = 0
         self.codes: list = [None]
         self.coming: Callable | None = None  # returns the last plane's row of the Gram matrix
-        self.solving: Callable | None = None  # returns a solution that a GPU has begun to find
+        self.solving: Callable | None = None  # returns the solution that a GPU is computing
 
     def _make_room(self):
         """Double the room for planes, up to the capacity."""
@@ -82,13 +82,13 @@ class Bundle:
 
     @property
     def value(self):
-        """Of the reduced dual: a lower bound on every objective."""
+        """The value of the reduced dual: a lower bound on the objective."""
         self._settle()
         return self._value
 
     @property
     def used(self):
-        """The planes with a share in the solution, plane 0 apart."""
+        """The planes with a positive weight, without plane 0."""
         self._settle()
         return 1 + np.flatnonzero(self.z[1 : self.count] > 0.0)
 
@@ -103,7 +103,7 @@ class Bundle:
             self._make_room()
         j = self.count
         self.coming = passes.of(self.a).products(self.a[:j], a)
-        self.a[j], self.e[j], self.c[j] = a, e, c  # a GPU is not waited for to copy a
+        self.a[j], self.e[j], self.c[j] = a, e, c  # does not wait for a GPU
         self.z[j] = self.idle[j] = 0.0
         self.codes.append(code)
         self.count += 1
@@ -111,7 +111,7 @@ class Bundle:
     def solve(self, tolerance: float):
         """Solve the reduced dual to `tolerance` in value; return (w, b) of the solution.
 
-        On a GPU w may be still to come. Then nobody need wait for it, nor for the solution.
+        A GPU may still be computing w. This method waits neither for w nor for the solution.
         """
         self._settle()
         self.solved += 1
@@ -122,25 +122,25 @@ class Bundle:
             weights, self.solving = there.ascend(
                 gram, self.c[:m], z, float(self.nu[0]), tolerance, self._value, self.coming
             )
-            return there.mixture(weights, self.a), -self.nu[1:]
+            return there.weighted_sum(weights, self.a), -self.nu[1:]
         self._complete()
         trial, nu = z.copy(), self.nu.copy()
         ascend(gram, self.c[:m], self.e[:m], trial, nu, tolerance)
         trial /= trial.sum()
         height = float(self.c[:m] @ trial)
         value = height - 0.5 * float(trial @ (gram @ trial))
-        # A solution that is worse by no more than rounding may have another intercept, which the
-        # last plane asks for: to refuse it would be to ask for the same plane for ever.
+        # A solution that is worse by rounding alone may have another intercept, to which the last
+        # plane leads. If it were refused, the same plane would be added for ever.
         if value >= self._value - _ROUNDING * height - _WORSE * tolerance:
             z[:], self.nu = trial, nu
-            # Weights whose slopes do not balance prove less than their value says.
+            # If the slopes of these weights do not balance, they prove less than this value.
             imbalance, terms = np.abs(trial @ self.e[:m]), trial @ np.abs(self.e[:m])
             if np.all(imbalance <= UNBALANCED * terms):
                 self._value = max(value, self._value)
-        return there.mixture(-z, self.a), -self.nu[1:]
+        return there.weighted_sum(-z, self.a), -self.nu[1:]
 
     def _settle(self):
-        """Take over a solution that a GPU has begun to find."""
+        """Store the solution that a GPU has been computing."""
         if self.solving is not None:
             reached, value, height, *z = self.solving()
             self.solving = None
@@ -150,17 +150,17 @@ class Bundle:
                 self.nu[0], self._value = height, max(float(value), self._value)
 
     def _complete(self):
-        """Wait for the products of the last plane, which a GPU may still be working on."""
+        """Wait for the products of the last plane, which a GPU may still be computing."""
         if self.coming is not None:
             j = self.count - 1
             self.gram[: j + 1, j] = self.gram[j, : j + 1] = self.coming()
             self.coming = None
 
     def scale(self, ratio: float) -> None:
-        """Follow a risk that is multiplied by `ratio`: so is every plane under it.
+        """Multiply all planes by `ratio`, as the risk below which they lie.
 
-        The solution keeps its weights, or as many of them as raise the bound: plane 0 has the
-        rest.
+        The solution keeps its weights, or the fraction of them with the best bound; plane 0 gets
+        the rest.
         """
         self._settle()
         self._complete()
@@ -170,13 +170,13 @@ class Bundle:
         self.gram[:m, :m] *= ratio * ratio
         z = self.z[:m]
         height, bend = float(self.c[:m] @ z), float(z @ (self.gram[:m, :m] @ z))
-        share = min(1.0, height / bend) if bend > 0.0 else 1.0
-        z *= share
-        z[0] += 1.0 - share
-        self._value = share * (height - 0.5 * share * bend)
+        fraction = min(1.0, height / bend) if bend > 0.0 else 1.0
+        z *= fraction
+        z[0] += 1.0 - fraction
+        self._value = fraction * (height - 0.5 * fraction * bend)
 
     def _drop_idle(self):
-        # When a plane comes, not in `solve`: a GPU is at work then, and here it would wait.
+        # Not in `solve`: that starts work on a GPU, and this would wait for it.
         m = self.count
         self.idle[:m] = np.where(self.z[:m] > 0.0, 0.0, self.idle[:m] + self.solved)
         self.solved = 0
@@ -184,7 +184,7 @@ class Bundle:
             self._remove(j)
 
     def _remove(self, j):
-        """Put the last plane in place of plane j."""
+        """Replace plane j by the last plane."""
         last = self.count - 1
         for array in (self.a, self.e, self.c, self.z, self.idle):
             array[j] = array[last]
@@ -196,9 +196,9 @@ class Bundle:
         self.count = last
 
     def _merge_two(self):
-        """Make one plane of the two that matter least: their mean, by weight.
+        """Merge the two planes of least weight into their weighted mean.
 
-        The solution stays where it is, and so does the bound.
+        The solution and its bound stay the same.
         """
         i, j = 1 + np.argsort(self.z[1 : self.count], kind="stable")[:2]
         total = self.z[i] + self.z[j]

@@ -1,4 +1,4 @@
-"""Dual coordinate descent: LIBLINEAR's, and its successor with adaptive frequencies.
+"""Dual coordinate descent: LIBLINEAR's algorithm, and its successor with adaptive frequencies.
 
 Problem
     min over w, b   1/2 |w|^2 + sum_i c_i loss(1 - y_i (w.x_i + b))      any of losses.py
@@ -10,23 +10,23 @@ Dual
     smooth hinge    0 <= alpha_i <= c_i,         shift_i = 1 / c_i
     free intercept  sum_i alpha_i y_i = 0
 
-One step goes to the maximum over one alpha_i, and a little beyond, and updates w. Two
+One step maximises the dual over one alpha_i, goes a little beyond the maximum, and updates w. Two
 schedules decide which rows are visited:
 
-"dcd"  Every active row once, in random order; rows that press against a bound harder than
-       any violation of the last pass are left out until the rest is solved.
-       Hsieh et al. 2008, Algorithm 3 (LIBLINEAR's solvers 1 and 3), with one change: rows
-       that are at a bound, and not pulled away from it, rest for two passes.
-"acf"  Rows are visited in proportion to preferences that grow while visits pay.
+"dcd"  Every active row once, in random order. Shrinking leaves out rows at a bound whose
+       gradient is larger than any violation of the last pass, until the rest is solved.
+       Hsieh et al. 2008, Algorithm 3 (LIBLINEAR's solvers 1 and 3), with one change: a row at a
+       bound with a gradient that keeps it there rests for two passes.
+"acf"  Rows are visited in proportion to preferences, which grow with the gain of their visits.
        Glasmachers & Dogan, Algorithms 2 to 4 (AVSF), with one change: a pass is a part of
-       their sweep, in which no row comes twice. The relative frequencies are the same,
-       but a second visit to a row finds the others moved on. Before some checks the dual
-       variables that are free are solved for together, see face.py.
+       their sweep in which no row occurs twice. The relative frequencies are the same, but at
+       its second visit a row finds that the other rows have changed. Before some checks the
+       free dual variables are optimised jointly, see face.py.
 
-An intercept is found by the method of multipliers, see absorbed.py. With a free one the dual has
-an equality, and on it w.(x_i - mu) + b is the same model for every mu: rows that have a large
-part in common are taken less their mean, without touching them, since their pull on one another
-through that part is what makes coordinate descent on such data crawl.
+The intercept is found by the method of multipliers, see absorbed.py. A free intercept makes an
+equality constraint in the dual. Under it, w.(x_i - mu) + b is the same model for every mu. Rows
+with a large mean are centred implicitly, without changing them: through the mean, every step
+changes the scores of all rows, which makes coordinate descent very slow.
 """
 
 import numpy as np
@@ -39,29 +39,29 @@ from widemargin.solvers.descent import Descent, DescentSolver
 from widemargin.solvers.face import Face
 from widemargin.solvers.schedule import SCHEDULES
 
-# The share of features that rows have, below which they are taken to share few of them.
+# Rows with less than this fraction of all features have few features in common.
 _FEW_IN_COMMON = 0.05
-# Rows are taken less their mean if its square is more than this share of their mean square.
+# Rows are centred if the square of their mean is more than this fraction of their mean square.
 _COMMON_PART = 0.1
-# What is left of a difference of large numbers is not known to a smaller share of these.
+# A difference of large numbers is known to no smaller fraction of these numbers.
 _DIGITS_LEFT = 1e-14
 
-# Before a look at what was gained, which takes as long, there are so many entries visited; but not
-# so many that passes grow by more than this share.
+# At least this many entries are visited between two estimates of the gap, which take as long. But
+# passes grow by at most this fraction between them.
 _WORTH_A_LOOK, _BETWEEN_LOOKS = 1 << 16, 0.1
 
-# Before a check, dual variables that are free may be solved for together (face.py), where their
-# rows are at most this share of all, and no more than features: few features cannot have many rows
-# on the margin, and most of these would not stay free. Such work is in all no more than this share
-# of that of passes, and enough for a few iterations.
+# Before a check, free dual variables may be optimised jointly (face.py). Their rows must be at
+# most this fraction of all rows, and no more than there are features: few features cannot have
+# many rows on the margin, and most of their dual variables would not stay free. The total work
+# must be at most this fraction of the work of all passes, and enough for a few iterations.
 _LARGEST_FACE = 0.2
 _WORK_ON_FACES = 1.0
 _FEWEST_ITERATIONS = 4
-# They are where the check is then likely to succeed: of these rows' hinge losses about this share
-# is left, if there are no more of them than so for each feature, and features are this many.
-# Their share of the gap should be this much of what is allowed; where it falls no faster than so
-# from one look to the next, passes are as fast. And they are where as many passes again as since
-# the last check would not do.
+# A joint step is made if the check is then likely to succeed, and if as many passes as since the
+# last check would not be enough. It leaves about this fraction of the hinge losses of the free
+# rows, if there are at most this many free rows per feature, and at least this many features. It
+# ends if the gap contributions of these rows are this fraction of the gap allowed, or if they
+# fall no faster than this from one estimate to the next: passes are as fast.
 _LEFT_BY_FACES = 0.1
 _ROWS_PER_FEATURE, _MANY_FEATURES = 0.25, 256
 _WANTED = 0.8
@@ -69,7 +69,7 @@ _SLOWEST = 0.9
 
 
 class _Descent(Descent):
-    """One run: the arrays that kernels work on."""
+    """One run: the arrays that the kernels work on."""
 
     def __init__(self, problem, state, monitor, schedule, seed):
         super().__init__(problem, state, monitor)
@@ -80,44 +80,44 @@ class _Descent(Descent):
         self.schedule = SCHEDULES[schedule](counted, rows.n_rows, seed, _block(rows))
         self.norms = rows.squared_norms()
         self.worked_on_faces = 0.0  # in passes
-        self.left_by_face = np.inf  # of the gap, by the last one, if it is known
-        self.put_off = False  # whether the last check was
-        # Whether faces may leave much less of the gap than passes have.
+        self.left_by_face = np.inf  # the gap left by the last joint step, if it is known
+        self.put_off = False  # whether the last check was postponed
+        # Whether joint steps may leave a much smaller gap than passes do.
         many_features = rows.n_features >= _MANY_FEATURES
         self.solves_faces = self.schedule.faces and risk.loss.eps == 0.0
         self.may_relieve = self.solves_faces and not risk.loss.is_smooth and many_features
         self.alpha = risk.feasible(state.dual * risk.y) * risk.y
         self.offset = np.zeros(3)  # [b, z, k] of the kernels
-        self.mean, self.lean = None, np.empty(0)
+        self.mean, self.mean_dot = None, np.empty(0)
         self.K = 0.0
         if problem.intercept is not Intercept.NONE and counted.size:
             self._set_intercept(counted, state)
-        single = self._single_will_do and self.lean.size == 0
+        single = self._single_will_do and self.mean_dot.size == 0
         self.w = np.zeros(rows.n_features, dtype=np.float32 if single else np.float64)
         if self.alpha.any():  # a warm start
             inside = (self.alpha > risk.lower) & (self.alpha < risk.upper)
             self.schedule.inform(inside & (self.alpha != 0.0), ~inside & (self.alpha != 0.0))
 
     def _set_intercept(self, counted, state):
-        """Set K, and where rows have a large part in common, take their mean away."""
+        """Set K. If rows have a large mean, centre them implicitly."""
         rows, cost, intercept = self.problem.rows, self.problem.risk.cost, self.problem.intercept
         spread = float(self.norms[counted].mean())
         if intercept is Intercept.FREE:
             mean = rows.combine(np.where(cost > 0.0, 1.0 / self.n_counted, 0.0))
             common = float(mean @ mean)
             if common > _COMMON_PART * spread:
-                self.mean, self.lean = mean, rows.scores(mean)
+                self.mean, self.mean_dot = mean, rows.scores(mean)
                 self.offset[2] = common
-                # |x - mean|^2 = |x|^2 + |mean|^2 - 2 x.mean, and never less than its rounding.
+                # |x - mean|^2 = |x|^2 + |mean|^2 - 2 x.mean, but at least its rounding error.
                 least = _DIGITS_LEFT * (self.norms + common)
-                self.norms = np.maximum(self.norms, 2.0 * self.lean - common + least)
+                self.norms = np.maximum(self.norms, 2.0 * self.mean_dot - common + least)
                 spread = max(spread - common, _DIGITS_LEFT * spread)
         self.K = constant_feature(intercept, spread, float(cost[counted].mean()))
         self.offset[0] = kept(intercept, self.K) * state.offset
         self.offset[2] += self.K
 
     def _first_check(self):
-        # A warm start's coefficients are near those of its dual variables, and may be better.
+        # The coefficients of a warm start are near those of its dual variables; maybe better.
         self._certify((self.best.coef, self.best.offset) if self.alpha.any() else None)
 
     def _pass(self):
@@ -126,7 +126,7 @@ class _Descent(Descent):
             (
                 self.problem.rows.arrays,
                 self.norms,
-                self.lean,
+                self.mean_dot,
                 risk.y,
                 risk.cost,
                 risk.loss.step_numbers,
@@ -144,7 +144,7 @@ class _Descent(Descent):
         return visits
 
     def _visits_to_next_look(self):
-        """Return how many visits there are at the least before it is asked what was gained."""
+        """Return how many visits to make, at least, before the next estimate of the gap."""
         now = self.monitor.iteration
         to_check = self._pause(now) - (now - self.checked_at)
         to_look = min(_BETWEEN_LOOKS * now, _WORTH_A_LOOK / max(1, self.problem.rows.n_entries))
@@ -160,7 +160,7 @@ class _Descent(Descent):
             return seen
         least = _LEFT_BY_FACES * seen
         if self.optimism * least > self.monitor.tol * self.likely_primal:
-            return least  # more than enough, whatever share free rows have
+            return least  # too much, however many rows are free
         free = np.flatnonzero(self._is_free())
         if free.size > _ROWS_PER_FEATURE * self.w.size:
             return seen
@@ -179,7 +179,7 @@ class _Descent(Descent):
         return self.problem.risk.dual_sum(self.alpha) - penalty
 
     def _coefficients(self):
-        """Return a copy of the model's w: what kernels track, less z times the mean."""
+        """Return a copy of the model's w: the kernels' w, minus z times the mean."""
         w = self.w.astype(np.float64)
         if self.mean is not None:
             w -= self.offset[1] * self.mean
@@ -198,7 +198,7 @@ class _Descent(Descent):
         self._certify(ahead)
 
     def _is_vain(self):
-        """Return whether a check would fail, and may be left out: no two of them in a row."""
+        """Return whether to postpone a check that would fail; never two in a row."""
         fails = self.monitor.tol * self.likely_primal < self.left_by_face < np.inf
         self.put_off = fails and not self.put_off and not self.monitor.must_stop()
         return self.put_off
@@ -214,7 +214,7 @@ class _Descent(Descent):
                 offset = problem.risk.best_offset(scores)
             primal = upper_bound(problem, w, offset, scores, self.monitor.tol)
             if self.w.dtype == np.float32 and tracked.any():  # not yet at a start
-                # (alpha y).(X w), in place of the tracked w times w
+                # (alpha y).(X w) with the w of alpha, to compare with the tracked w.w
                 product = float((self.alpha * problem.risk.y) @ scores)
                 if self._is_blurred(float(tracked @ w), product, primal.value):
                     self.w = self.w.astype(np.float64)
@@ -224,7 +224,7 @@ class _Descent(Descent):
             if self.alpha.any():
                 dual, coef = lower_bound(problem, self.alpha, self.monitor.tol)
             if problem.intercept is Intercept.FREE:
-                # Balancing has moved w; the score of the mean row stays where it was.
+                # Balancing has changed w; the score of the mean row stays the same.
                 self.offset[0] = offset
                 if self.mean is not None:
                     self.offset[0] += float((w - coef) @ self.mean)
@@ -236,29 +236,29 @@ class _Descent(Descent):
                 self._resume_from(coef, scores)
 
     def _solve_together(self):
-        """Move free dual variables to where together they are best, where that is worth it.
+        """Optimise free dual variables jointly, if that pays.
 
-        Return the primal point, w and offset, that bounds left out of account would lead to; or
-        None, if nothing was done.
+        Return the primal point, w and offset, of the solution without bounds; None if nothing
+        was done.
         """
         seen, promising = float(self.seen_gap.sum()), self._is_promising()
         allowed = self.monitor.tol * self.likely_primal
         if self.optimism * seen <= allowed:
-            return None  # a check alone will do
+            return None  # a check alone will succeed
         if not promising and self.optimism * seen * seen <= allowed * self.seen_then:
-            return None  # as many passes again as since the last check will do
+            return None  # as many passes as since the last check will do
         free = np.flatnonzero(self._is_free())
         if free.size > self.w.size:
             return None
-        share = free.size / max(1, self.problem.rows.n_rows)
+        fraction = free.size / max(1, self.problem.rows.n_rows)
         passes = _WORK_ON_FACES * self.monitor.iteration - self.worked_on_faces
-        if not 0.0 < share <= min(_LARGEST_FACE, passes / _FEWEST_ITERATIONS):
+        if not 0.0 < fraction <= min(_LARGEST_FACE, passes / _FEWEST_ITERATIONS):
             return None
         with self.monitor.phase("faces"):
-            return self._move_together(free, passes / share, _SLOWEST if promising else np.inf)
+            return self._move_together(free, passes / fraction, _SLOWEST if promising else np.inf)
 
     def _move_together(self, free, most, slowest):
-        """Move the dual variables `free`; return the primal point ahead of them."""
+        """Change the dual variables `free`; return the primal point ahead of them."""
         risk, rows = self.problem.risk, self.problem.rows
         face = Face(
             rows.take(free),
@@ -267,7 +267,7 @@ class _Descent(Descent):
             self.w,
             self.offset,
             self.norms[free],
-            self.lean[free] if self.lean.size else self.lean,
+            self.mean_dot[free] if self.mean_dot.size else self.mean_dot,
         )
         enough = _WANTED * self.monitor.tol * self.likely_primal
         change, left, gap, n_iter = face.solve(enough, slowest, most, self.monitor.must_stop)
@@ -277,11 +277,11 @@ class _Descent(Descent):
             w -= z * self.mean
         ahead = self._coefficients() + w, self._model_offset() + self.K * z
         step = face.step(change, left)
-        w, z, leaning = step.combined
+        w, z, w_mean_dot = step.combined
         self.left_by_face = gap - step.gain
         self.alpha[free] += step.change
         self.w += w.astype(self.w.dtype)
-        self.offset[0] -= leaning
+        self.offset[0] -= w_mean_dot
         self.offset[1] += z
         return ahead
 
@@ -289,14 +289,14 @@ class _Descent(Descent):
         return float(self.offset[0] + self.K * self.offset[1])
 
     def _resume_from(self, coef, scores):
-        """Put the numbers of a check in place of those tracked in passing.
+        """Replace the tracked numbers by those of a check.
 
-        `scores` may be those of a point ahead, which rows will soon see.
+        `scores` may be those of a point ahead, which passes will soon reach.
         """
         risk = self.problem.risk
         self.w[:] = coef
         self.offset[1] = float(self.alpha @ risk.y)
-        self.seen_gap[:] = risk.gap_shares(scores + self._model_offset(), self.alpha)
+        self.seen_gap[:] = risk.row_gaps(scores + self._model_offset(), self.alpha)
         self.schedule.activate(self.seen_gap > 0.0)
 
 
@@ -307,10 +307,10 @@ class CoordinateDescent(DescentSolver):
 
 
 def _block(rows):
-    """Return how many neighbours a uniform pass should visit together.
+    """Return how many neighbouring rows a uniform pass visits together.
 
-    It spares the memory system a fifth of the time, and where rows share few features it
-    costs no passes. Where they share many, a pass over neighbours is worth much less.
+    Blocks of neighbours save a fifth of the time of memory access. If rows have few features in
+    common, they need no more passes. Otherwise, a pass over neighbours is worth much less.
     """
     filled = rows.n_entries / max(1, rows.n_rows * rows.n_features)
     return 128 if filled < _FEW_IN_COMMON else 1
@@ -319,9 +319,9 @@ def _block(rows):
 def _balance(alpha, scores, risk):
     """Make sum_i alpha_i y_i zero in place, at the least loss of dual value.
 
-    The dual's slope in alpha_i is about 1 - y_i s_i - eps sign(alpha_i) - shift_i alpha_i. So of
-    the moves that lessen the excess (rows of its sign down, the others up) those come first that
-    gain the most. Without a bound, a dual variable is doubled at most, or taken to zero.
+    The dual's slope in alpha_i is about 1 - y_i s_i - eps sign(alpha_i) - shift_i alpha_i. Moves
+    that reduce the excess lower dual variables of rows with its sign, and raise the others. Those
+    that gain the most come first. A dual variable without a bound is at most doubled, or set to 0.
     """
     excess, loss = float(alpha @ risk.y), risk.loss
     falling = risk.y == np.sign(excess)

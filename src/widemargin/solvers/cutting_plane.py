@@ -3,10 +3,10 @@
 Problem
     min over w, b   F = 1/2 |w|^2 (+ 1/2 |b|^2 if penalised) + r(X w + b)      any risk, any rows
 Each iteration
-    1. solves the reduced problem, with planes in place of r (see bundle.py): a point w_t, and a
-       lower bound on F that never falls;
-    2. goes from the best point so far, w_b, towards w_t:  w_b <- w_b + step (w_t - w_b);
-    3. takes a new plane at w_c, a little way from the new w_b towards w_t.
+    1. solves the reduced problem, which has planes in place of r (see bundle.py): a point w_t, and
+       a lower bound on F that never falls;
+    2. does a line search from the best point so far, w_b:  w_b <- w_b + step (w_t - w_b);
+    3. adds a new plane at w_c, between the new w_b and w_t.
 
 "cpa"   step 1, plane at w_t.                       Joachims 2006, Algorithm 1
 "ocas"  the step that minimises F, plane at 0.1.    Franc & Sonnenburg 2008, Algorithm 2;
@@ -15,12 +15,12 @@ Each iteration
 "gca2"  grids walked downhill from the last step.   Arnosti 2010, Algorithm 2
 "tca"   a window of three steps.                    Arnosti 2010, Algorithm 3
 
-The scores of all three points are combinations of two vectors, so an iteration costs one product
-X w and one X^T g, whatever the step rule. A free intercept is a variable of the reduced problem
-that no term penalises. After many best steps of 0 in a row, from which nothing is learnt but one
-plane each, a small step is taken for once (Arnosti 2010, section V); the best point is remembered.
+The scores of all three points are combinations of two vectors. So an iteration costs one product
+X w and one X^T g, whatever the line search. A free intercept is an unpenalised variable of the
+reduced problem. If many steps in a row are 0, each adds only one plane; then a small step is taken
+instead (Arnosti 2010, section V). The best point is kept.
 
-Memory beyond the rows: five vectors of scores, and the bundle's (its docstring says how much).
+Memory besides the rows: five vectors of scores, and the memory of the bundle (see its docstring).
 """
 
 from dataclasses import dataclass
@@ -37,10 +37,10 @@ from widemargin.solvers.gpu_oracle import GpuOracle
 from widemargin.solvers.line_search import ThreePoint, TruncatedGrid, bracketed, exact, grid
 from widemargin.solvers.oracle import Oracle, Place
 
-# Steps of zero in a row, after which a small one is taken.
+# How many steps of zero in a row before a small step is taken.
 _PATIENCE = 10
-# The reduced problem is solved to this share of the gap; so is the search for a step, where it
-# cannot end exactly.
+# The reduced problem is solved to this fraction of the gap; and so is the line search, if it
+# cannot be exact.
 _REDUCED_TOLERANCE = 0.01
 _SEARCH_TOLERANCE = 0.01
 
@@ -53,7 +53,7 @@ class CuttingPlanes(AsksOracle):
     ----------
     method : {"cpa", "ocas", "gca", "gca2", "tca"}
     smallest_step : float
-        Taken after repeated steps of 0; 0 leaves them so.
+        The step taken after repeated steps of 0; with 0, they stay 0.
     """
 
     method: str = "ocas"
@@ -65,9 +65,9 @@ class CuttingPlanes(AsksOracle):
         return self.ask((GpuOracle if on_gpu else Oracle)(problem, monitor), state)
 
     def ask(self, oracle, state: State, bundle: Bundle | None = None) -> State:
-        """As `solve`, by the answers of an oracle, wherever it has them from.
+        """As `solve`, with the answers of an oracle, wherever the rows are.
 
-        The planes in `bundle` must be under its risk; those that are found are added.
+        The planes in `bundle` must be below the oracle's risk. New planes are added to it.
         """
         bundle = no_planes(oracle, state) if bundle is None else bundle
         return _Run(oracle, state, self, bundle).run()
@@ -80,7 +80,7 @@ def no_planes(oracle, state: State) -> Bundle:
 
 
 class _Run:
-    """One run: the bundle, the point steps start from, and the best one."""
+    """One run: the bundle, the current point, and the best one."""
 
     def __init__(self, oracle, state, settings, bundle):
         self.oracle, self.monitor, self.settings = oracle, oracle.monitor, settings
@@ -128,7 +128,7 @@ class _Run:
         self._check()
 
     def _take(self, answer):
-        """Take over what the oracle has found, and remember the best point."""
+        """Add the plane, move to the new point, and keep it if it is the best one."""
         with self.monitor.phase("planes"):
             self.bundle.add(*answer.plane)
         self.center, self.active = answer.center, answer.active

@@ -1,7 +1,7 @@
-"""What both methods of dual coordinate descent share: when to check, and what to remember.
+"""Common parts of two-class and multi-class coordinate descent: when to check, the best points.
 
-Passes change dual variables and track w; a check certifies where they have led to, and puts exact
-numbers in place of those tracked.
+Passes change dual variables and update w. A check certifies the current point, and replaces the
+updated numbers by exact ones.
 """
 
 import math
@@ -20,18 +20,19 @@ from widemargin.risk import Bound
 from widemargin.solvers.base import Solver
 from widemargin.solvers.multiple import improved
 
-# A gap check costs about two passes over all rows. It is made when the gap seen in passing
-# promises that it will succeed; in any case after so many passes that they have grown by this
-# share since the last check, and are at least this many: fewer where costs are more than so many
-# times the longest step. There a point's best multiple is much better than the point itself,
-# which only a check tells.
-_SHARE_BETWEEN_CHECKS = 0.3
+# A gap check costs about two passes over all rows. It is made when the sum of the gap
+# contributions predicts success. It is made in any case if the passes since the last check are
+# this fraction of all passes and at least this number; or the smaller number if the mean of cost
+# |x|^2 is larger than _LARGE_COSTS. With large costs, the best multiple of a point is much better
+# than the point itself, and only a check finds it.
+_FRACTION_BETWEEN_CHECKS = 0.3
 _PASSES_BETWEEN_CHECKS, _WHERE_COSTS_ARE_LARGE = 20.0, 10.0
 _LARGE_COSTS = 50.0
 
 #: below this tolerance w is kept in double precision from the start
 SINGLE_PRECISION_TOL = 1e-5
-# Single precision is given up once it blurs the dual value by this share of the gap allowed.
+# w changes to double precision when single precision blurs the dual value by this fraction of the
+# gap allowed.
 _BLUR_ALLOWED = 0.05
 
 
@@ -43,13 +44,13 @@ class DescentSolver(Solver):
     ----------
     schedule : {"dcd", "acf"}
     seed : int
-        Of the order in which rows are visited.
+        Seed of the order of visits.
     """
 
     schedule: str = "acf"
     seed: int = 0
 
-    #: (problem, state, monitor, schedule, seed) -> what one run of it is
+    #: makes a run: (problem, state, monitor, schedule, seed) -> Descent
     descent: ClassVar[Callable[..., "Descent"]]
 
     def solve(self, problem: Problem, state: State, monitor: Monitor) -> State:
@@ -59,24 +60,24 @@ class DescentSolver(Solver):
 
 
 class Descent(ABC):
-    """One run: the best points seen, and what is expected of the next check.
+    """One run: the best points so far, and the prediction of the next check.
 
-    Classes below have a schedule, and `n_counted` rows of positive cost.
+    Subclasses have a schedule, and `n_counted` rows of positive cost.
     """
 
     def __init__(self, problem, state, monitor):
         self.problem, self.monitor = problem, monitor
-        # Each row's share of the gap when last visited: their sum is the gap, a little out of
-        # date. At alpha = 0 it is the cost.
+        # Each row's contribution to the gap when last visited. The sum is an estimate of the gap,
+        # a little out of date. At alpha = 0 the contribution is the cost.
         self.seen_gap = np.array(problem.risk.cost)
         self.best = State(state.coef, state.offset, state.dual)
         self.best_primal, self.best_dual = Bound(np.inf, 0.0), Bound(-np.inf, 0.0)
         self.likely_primal = np.inf
-        # What the gap was expected to be, and how far from it the last check was.
+        # The predicted gap, and the ratio of found to predicted gaps so far.
         self.predicted = np.inf
         self.optimism = 1.0
         self.checked_at = 0.0
-        self.seen_then = np.inf  # the gap seen in passing, at the last check
+        self.seen_then = np.inf  # the estimate of the gap at the last check
         pull = problem.risk.cost * problem.rows.squared_norms()
         large = float(pull.mean()) > _LARGE_COSTS
         self.patience = _WHERE_COSTS_ARE_LARGE if large else _PASSES_BETWEEN_CHECKS
@@ -87,7 +88,7 @@ class Descent(ABC):
 
     @abstractmethod
     def _check(self) -> None:
-        """Certify the current point, put exact numbers in place, remember the best."""
+        """Certify the current point, replace updated numbers by exact ones, keep the best."""
 
     @abstractmethod
     def _dual_estimate(self) -> float:
@@ -107,34 +108,35 @@ class Descent(ABC):
         return self.best
 
     def _worth_checking(self):
-        """Tell, at the price of a sum over rows, whether a check would succeed."""
+        """Return whether a check is due; this takes a sum over the rows."""
         now = self.monitor.iteration
         since = now - self.checked_at
         if since < self._pause(now):
             return False
         self.predicted = self.optimism * self._gap_in_sight()
-        if since >= max(self.patience, _SHARE_BETWEEN_CHECKS * now):
+        if since >= max(self.patience, _FRACTION_BETWEEN_CHECKS * now):
             return True
         if not self._is_promising():
             return False
-        # Likely values may be far too high still, and better ones cost a sum over features.
+        # The estimate of the primal value may be far too high. A better one takes a sum over
+        # features.
         self.likely_primal = self._dual_estimate() + self.predicted
         return self._is_promising()
 
     def _gap_in_sight(self):
-        """Return about what a check would find, by what was seen in passing."""
-        # Seen just before each row was mended: the gap itself is 0.6 to 1.0 of the sum.
+        """Return an estimate of the gap that a check would find."""
+        # Contributions are those just before each row's step: the gap is 0.6 to 1.0 of their sum.
         return float(self.seen_gap.sum())
 
     def _is_promising(self):
         return self.predicted <= self.monitor.tol * self.likely_primal
 
     def _pause(self, now):
-        """Return how many passes there should be from one check to the next, at the least."""
+        """Return the least number of passes between two checks."""
         return min(1.0, 0.1 * now)
 
     def _remember(self, coef, offset, scores, primal, alpha, dual):
-        """Keep the better of each: a primal point, of scores X coef, and dual variables."""
+        """Keep the better primal point, with scores X coef, and the better dual variables."""
         if math.isnan(primal.value) or math.isnan(dual.value):
             raise_out_of_range(primal.value, dual.value)
         if dual.value > self.best_dual.value:
@@ -148,14 +150,14 @@ class Descent(ABC):
             self.best.coef, self.best.offset = coef, offset
 
     def _report(self):
-        """Tell the monitor of the best points, and learn how well the gap was foreseen."""
+        """Report the best points to the monitor, and learn from the prediction's error."""
         certificate = certificate_of(self.best_primal, self.best_dual)
         self.monitor.check(certificate, self.best, self.schedule.last_count)
         self._learn(certificate.gap)
         self.likely_primal = certificate.primal
 
     def _learn(self, found):
-        """Learn how well a gap was foreseen that has been found, and when that was."""
+        """Learn from a gap that was found how good the prediction was."""
         if np.isfinite(self.predicted) and self.predicted > 0.0:
             self.optimism = float(np.clip(self.optimism * found / self.predicted, 0.01, 20.0))
         self.checked_at = self.monitor.iteration
@@ -163,16 +165,18 @@ class Descent(ABC):
 
     @property
     def _single_will_do(self):
-        """Whether w may be single: that halves what random access to it costs, and the exact w
-        is put in its place at every check."""
+        """Whether w may be in single precision: random access to it takes half the time.
+
+        At every check the exact w replaces it.
+        """
         single = self.problem.rows.dtype == np.float32
         return single and self.monitor.tol >= SINGLE_PRECISION_TOL
 
     def _is_blurred(self, w_w, w_scores, primal):
-        """Return whether the w tracked differs too much from that of alpha.
+        """Return whether the tracked w differs too much from the w of alpha.
 
-        `w_scores`, the dual variables times the scores of w, is w.w but for that difference, and
-        blurs the dual value as much.
+        `w_scores`, the dual variables times the scores of w, would be w.w without this difference.
+        The dual value is off by as much.
         """
         allowed = _BLUR_ALLOWED * self.monitor.tol * min(primal, self.best_primal.value)
         return abs(w_w - w_scores) > allowed

@@ -1,14 +1,14 @@
-"""Answers to OCAS from two-class losses of rows on a GPU, which is not waited for in between.
+"""An oracle for OCAS, two-class losses and rows on a GPU, which does not wait for the GPU.
 
-A GPU does nothing while the host waits for a number from it, thinks, and sends for more. So the
-search for a step, the step, and the slope of the plane at its end are one kernel, and the product
-of that slope has begun when the host learns what the step was.
+A GPU is idle while the host waits for a number from it, decides, and starts the next kernel. So
+the line search, the step, and the slope of the plane at its end are one kernel. The product of
+that slope has begun when the host learns the step.
 """
 
 from functools import cached_property
 
 from widemargin import passes
-from widemargin.arrays import beside
+from widemargin.arrays import move_to
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem
 from widemargin.risk import MarginRisk
@@ -17,9 +17,9 @@ from widemargin.solvers.oracle import LONG_STEP, PLANE_AT, ROUNDING, Answer, Ora
 
 
 class PlaceAhead(Place):
-    """A place on the way from another; its vector is made when it is first asked for.
+    """A place on the way from another; its vector is computed when it is first needed.
 
-    By then a GPU has begun with what the next solution waits for.
+    By then, the GPU has started the work that the next solution waits for.
     """
 
     def __init__(self, start, step, ahead, free, scores):
@@ -32,7 +32,7 @@ class PlaceAhead(Place):
 
 
 class GpuOracle(Oracle):
-    """As `Oracle`; steps are exact, whatever is asked for."""
+    """As `Oracle`; line searches are always exact."""
 
     def __init__(self, problem: Problem, monitor: Monitor):
         super().__init__(problem, monitor)
@@ -40,7 +40,7 @@ class GpuOracle(Oracle):
 
     @staticmethod
     def can_answer(problem: Problem) -> bool:
-        """Return whether there is a kernel for this problem's steps."""
+        """Return whether there is a kernel for this problem's line search."""
         return problem.rows.device == "cuda" and isinstance(problem.risk, MarginRisk)
 
     def step(self, center, target, search, instead_of_zero) -> Answer:
@@ -53,7 +53,7 @@ class GpuOracle(Oracle):
             slope, found = risk.walk(
                 center.scores,
                 target.scores,
-                beside(sums, center.scores),
+                move_to(sums, center.scores),
                 ROUNDING**2,
                 moved.sum(),
                 self.guess,
@@ -68,7 +68,7 @@ class GpuOracle(Oracle):
             if step > 0.0:
                 self.guess = step
             free = center.free + step * moved
-            ahead = ahead if square > 0.0 else 0.0  # else it is rounding, which nobody followed
+            ahead = ahead if square > 0.0 else 0.0  # else it was rounding error, and not followed
             center = PlaceAhead(center.vector, step, ahead, free, center.scores)
         if step > LONG_STEP:
             return self.jump(center)._replace(step=step)

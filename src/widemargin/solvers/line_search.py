@@ -1,23 +1,23 @@
-"""Where to stop on the way from the best point to the reduced problem's solution.
+"""Line searches from the best point to the solution of the reduced problem.
 
     f(step) = 1/2 a step^2 + b step + c + r(S + step D)
 
-The first three terms are the penalty, the last one is the risk's `Line`. f is convex.
+The first three terms are the penalty, and the last one is the risk's `Line`. f is convex.
 
 exact        The minimum over step >= 0. Franc & Sonnenburg 2008, section 3.1, and Arnosti 2010,
              section II, sort all breakpoints of f, n or n (k - 1) of them. Here the minimum is
-             bracketed; rows that are on the same piece at both ends are so in between and are
-             summed up once; the rest is looked at again at several steps, among them the one
-             where the two ends' tangents cross. Few rows survive a round, so all of it costs
-             about as much as f at four steps, without a sort, and ends exactly. On a GPU, where
-             waiting for a round costs more than its rows, each looks at all rows and many steps;
+             bracketed. Rows on the same piece at both ends are on it in between, and are summed
+             up once. The remaining rows are evaluated at several steps, one of which is where
+             the tangents at both ends cross. Few rows remain after a round. So the search costs
+             about as much as f at four steps, needs no sort, and is exact. On a GPU, where waiting
+             for a round costs more than its rows, a round evaluates all rows at many steps;
              two-class losses have a kernel of their own there, see gpu_oracle.py.
-bracketed    The same for a risk that is no sum over rows, to a tolerance: the tangents at the two
-             ends of the bracket bound from below what is left to gain.
+bracketed    The same for a risk that is not a sum over rows, to a tolerance: the tangents at both
+             ends of the bracket give a lower bound.
 grid         Arnosti's GCA, Algorithm 1: three grids, each finer by beta around the last's best.
 TruncatedGrid
-             GCA2, Algorithm 2: walks a grid downhill; how coarse it starts depends on how much
-             steps have changed lately.
+             GCA2, Algorithm 2: walks a grid downhill. How coarse the first grid is depends on how
+             much steps have changed lately.
 ThreePoint   TCA, Algorithm 3: a window of three points, moved or narrowed.
 """
 
@@ -28,7 +28,7 @@ import numpy as np
 
 from widemargin.risk import Line, LineSums, RowLine
 
-# What is left to gain, as a share of f, below which rounding decides.
+# Below this possible gain, as a fraction of f, rounding decides.
 _ROUNDING = 1e-14
 
 
@@ -49,7 +49,7 @@ class Penalty(NamedTuple):
 
 
 class Point(NamedTuple):
-    """f at a step, and the piece it is on: value + slope t + 1/2 curvature t^2 nearby."""
+    """f at a step, and the piece there: value + slope t + 1/2 curvature t^2 nearby."""
 
     step: float
     value: float
@@ -63,18 +63,18 @@ class Point(NamedTuple):
 
     @property
     def bottom(self):
-        """The step at which the piece is lowest; far away, if it is a slanting line."""
+        """The step at which the piece is lowest; far away, if the piece is linear."""
         if self.curvature == 0.0:
             return self.step if self.slope == 0.0 else -math.copysign(math.inf, self.slope)
         return self.step - self.slope / self.curvature
 
     @property
     def is_flat(self):
-        """Whether as much of a way again would gain no more than rounding: no way to follow."""
+        """Whether the same way again would gain no more than rounding."""
         return not abs(self.slope) * self.step > _ROUNDING * abs(self.value)
 
     def less(self, other: "Point"):
-        """Return the difference of two pieces given at the same step."""
+        """Return the difference of two pieces, at the same step."""
         return Point(
             self.step,
             self.value - other.value,
@@ -94,23 +94,23 @@ class Point(NamedTuple):
 
 # --- the exact search -------------------------------------------------------------------
 
-# Rounds after which rounding is all there is to find.
+# After this many rounds only rounding is left.
 _ROUNDS = 60
-# Steps that are looked at first, as shares of the one that is expected.
+# The first steps evaluated, as multiples of the expected one.
 _FIRST_STEPS = np.array([0.0, 0.5, 2.0])
-# Steps evaluated in a round at most, besides a trial and the two ends.
+# At most this many steps are evaluated in a round, besides a trial and the two ends.
 _STEPS = 29
 
 
 def exact(penalty: Penalty, line: RowLine, guess: float) -> tuple[float, float]:
-    """Return the step >= 0 that minimises f, and f there; `guess` is about how long it may be."""
-    rest = Point(0.0, penalty.c, penalty.b, penalty.a)  # the sum of all that is not in doubt
+    """Return the step >= 0 that minimises f, and f there; `guess` is the expected step."""
+    rest = Point(0.0, penalty.c, penalty.b, penalty.a)  # the sum over rows with known pieces
     steps = guess * _FIRST_STEPS
     sums = line.evaluate(steps)
     points = _Points(rest, steps, sums)
     if points.slopes[0] >= 0.0:
         return 0.0, points[0].value
-    while points.slopes[-1] < 0.0:  # ends, since f is bounded below
+    while points.slopes[-1] < 0.0:  # this ends, since f is bounded below
         if points[-1].is_flat:
             return points[-1].step, points[-1].value
         steps = np.array([1.0, 4.0]) * steps[-1]
@@ -121,15 +121,15 @@ def exact(penalty: Penalty, line: RowLine, guess: float) -> tuple[float, float]:
         rising = np.flatnonzero(points.slopes >= 0.0)
         high = max(1, int(rising[0]) if rising.size else steps.size - 1)  # both but for rounding
         left, right = points[high - 1], points[high]
-        in_doubt = line.between(sums, high - 1)
-        if in_doubt is None:
+        remaining = line.between(sums, high - 1)
+        if remaining is None:
             step = min(left.bottom, right.step)
             return step, left.piece(step)
         trial, promised = _promising(left, right)
         best = points[int(points.values.argmin())]
         if best.value - promised <= _ROUNDING * abs(best.value):
             return best.step, best.value
-        line = in_doubt
+        line = remaining
         count = int(np.clip(most / line.size, 1, _STEPS))
         steps = np.linspace(left.step, right.step, count + 2)
         steps = np.unique(np.clip(np.append(steps, trial), left.step, right.step))
@@ -140,10 +140,10 @@ def exact(penalty: Penalty, line: RowLine, guess: float) -> tuple[float, float]:
 
 
 def best_of(penalty: Penalty, steps, sums: LineSums) -> float:
-    """Return about the best step, from sums of the risk's line at several: rising ones, from 0 on.
+    """Return nearly the best step, by sums of the risk's line at several steps, from 0 upwards.
 
-    Kinks of f are many and small, so that between two of them its slope is nearly a straight line;
-    beyond the last one nothing is known.
+    f has many small kinks, so its slope between two of the steps is nearly linear. Beyond the last
+    step nothing is known.
     """
     points = _Points(Point(0.0, penalty.c, penalty.b, penalty.a), steps, sums)
     if points.slopes[0] >= 0.0:
@@ -156,7 +156,7 @@ def best_of(penalty: Penalty, steps, sums: LineSums) -> float:
 
 
 class _Points:
-    """f at several steps: `rest`, a piece of it, and sums of what else there is."""
+    """f at several steps: the sum of `rest`, a piece, and of the sums over other rows."""
 
     def __init__(self, rest: Point, steps, sums):
         t = steps - rest.step
@@ -173,9 +173,9 @@ class _Points:
 def bracketed(penalty: Penalty, line: Line, guess: float, tolerance: float):
     """Return a step >= 0 with f within `tolerance` of its minimum, and f there.
 
-    Kinks of f are many and small, so that it is nearly smooth: its slope is made zero by
-    secants. Where these are slow to narrow the bracket, the tangents' crossing is tried, which
-    is the minimum if that is a kink between two pieces, and then the middle.
+    f has many small kinks, so it is nearly smooth, and the secant method finds the zero of its
+    slope. If secants narrow the bracket slowly, the next trials are the crossing of the tangents,
+    which is the minimum if that is a kink between two pieces, and the middle.
     """
     rest = Point(0.0, penalty.c, penalty.b, penalty.a)
 
@@ -186,7 +186,7 @@ def bracketed(penalty: Penalty, line: Line, guess: float, tolerance: float):
     left, right = evaluate(0.0, guess)
     if left.slope >= 0.0:
         return 0.0, left.value
-    while right.slope < 0.0:  # ends, since f is bounded below
+    while right.slope < 0.0:  # this ends, since f is bounded below
         if right.is_flat:
             return right.step, right.value
         left, (right,) = right, evaluate(4.0 * right.step)
@@ -215,9 +215,9 @@ def _point(sums, j, step):
 def _promising(left, right):
     """Return a step in the bracket where the minimum is likely, and a lower bound on f there.
 
-    Where the curvatures are equal (hinge losses) f is above both pieces: the lowest point of
-    their maximum. Else f is above its tangents only, and Newton's step from the flatter end is
-    better than the point where those cross.
+    If the curvatures are equal (hinge losses), f is above both pieces, and the step is the minimum
+    of their maximum. Else f is only above its tangents. Then Newton's step from the flatter end is
+    better than the step where the tangents cross.
     """
     if left.curvature == right.curvature:
         # The pieces differ by a linear function and cross once.
@@ -235,18 +235,18 @@ def _promising(left, right):
 
 # --- Arnosti's searches -----------------------------------------------------------------
 
-_BETA = 0.2  # refinement of one grid over the last
-_WINDOW = 0.02  # gamma: the width at which the three-point search is content
-# GCA2 leaves its thresholds open. The first grid begins 1 before the last step, the second one
-# beta / 2: where steps change less than half of that they are not needed.
+_BETA = 0.2  # how much finer each grid is than the last
+_WINDOW = 0.02  # gamma: the width at which the three-point search stops
+# The paper does not give GCA2's thresholds. The first grid begins 1 before the last step, and the
+# second one beta / 2. If steps change by less than half of that, the grid is not needed.
 _FIRST_GRID, _SECOND_GRID = 0.5, 0.1
-# Uncertainty halves when a step is near the last one and doubles when it is not.
+# The uncertainty halves when a step is near the last one, and doubles when it is not.
 _CHANGE = 2.0
 _LARGEST = 1.0
-# After so many steps downhill the next ones are longer.
+# After this many steps downhill the stride grows.
 _SAME_STRIDES = 8
-# Spacings and windows, as parts of a step, that are fine enough: far away from 1 rounding would
-# blur those above.
+# The finest spacings and windows, as a fraction of the step: for large steps, smaller ones would
+# be lost in rounding.
 _FINE = 1e-6
 
 
@@ -264,7 +264,7 @@ def grid(penalty: Penalty, line: Line) -> tuple[float, float]:
 
 
 class TruncatedGrid:
-    """GCA2's search; remembers the last step and how uncertain it is."""
+    """GCA2's search; remembers the last step and its uncertainty."""
 
     def __init__(self):
         self.last, self.uncertainty = 0.0, 1.0
@@ -283,10 +283,10 @@ class TruncatedGrid:
 
 
 def _downhill(f, step, spacing):
-    """Walk from `step`, in whichever direction goes down, for as long as it does; not below 0.
+    """Walk downhill from `step`, in either direction, to a minimum; not below 0.
 
-    The paper walks to the right only, and would stay where it started if that is too far; and it
-    walks at one pace, however far the way is.
+    The paper walks to the right only, and stays at a start that is too far to the right. It also
+    has the same stride for any distance.
     """
     step, stride, n_strides = max(0.0, step), spacing, 0
     while True:
@@ -306,7 +306,7 @@ def _downhill(f, step, spacing):
 
 
 class ThreePoint:
-    """TCA's search; remembers the last step and how uncertain it is."""
+    """TCA's search; remembers the last step and its uncertainty."""
 
     def __init__(self):
         self.last, self.uncertainty = 0.0, 1.0
@@ -316,9 +316,9 @@ class ThreePoint:
         width = max(self.uncertainty, _FINE * self.last)
         low, middle, high = (self.last + t * width for t in (-1.0, 0.0, 1.0))
         n_moves = 0
-        while f(middle) > 0.0:  # no objective is less
+        while f(middle) > 0.0:  # the objective is never negative
             narrow = high - low <= max(_WINDOW, _FINE * abs(middle))
-            far = n_moves >= _SAME_STRIDES  # where the paper has one stride for any distance
+            far = n_moves >= _SAME_STRIDES  # the paper has the same stride for any distance
             if narrow and not far:
                 break
             stride = 2.0 if far else 1.0
@@ -334,21 +334,21 @@ class ThreePoint:
                 left, right = (f(middle) / f(low)) ** 2, (f(middle) / f(high)) ** 2
                 low = (middle + left * low) / (1.0 + left)
                 high = (middle + right * high) / (1.0 + right)
-        middle = max(0.0, middle)  # f is lowest at 0 if it is lowest to the left of it
+        middle = max(0.0, middle)  # a minimum below 0 means that f is lowest at 0
         self.uncertainty = _next_uncertainty(self.uncertainty, middle - self.last)
         self.last = middle
         return middle, f(middle)
 
 
 def _next_uncertainty(uncertainty, change):
-    """Return what h(x) = x / 2 makes of it; never less than what the window is wide."""
+    """Return the next uncertainty, by h(x) = x / 2; at least the width of the window."""
     if abs(change) <= 0.5 * uncertainty:
         return max(uncertainty / _CHANGE, _WINDOW)
     return min(uncertainty * _CHANGE, _LARGEST)
 
 
 class _Remembered:
-    """f at single steps, each evaluated once."""
+    """f at single steps, each of them evaluated once."""
 
     def __init__(self, penalty, line):
         self.penalty, self.line, self.known = penalty, line, {}

@@ -1,8 +1,8 @@
-"""Algorithms side by side, over the same rows, in lock-step from one product to the next.
+"""Runs several algorithms over the same rows, and computes their products with X together.
 
-An algorithm is a generator: it yields the `Product` that it needs next, and is handed the result.
-Whoever runs several of them can answer all that ask for the same kind of product by a single pass
-over the rows, and let each one do what lies between two products in a thread of its own.
+An algorithm is a generator. It yields the `Product` that it needs next, and is sent the result.
+`run` waits until each algorithm has asked for a product. It answers all that ask for the same kind
+of product by one pass over the rows, and runs the algorithms in threads between two passes.
 """
 
 from collections.abc import Callable, Generator
@@ -17,30 +17,30 @@ from widemargin.monitor import Monitor
 
 
 class Product(NamedTuple):
-    """What an algorithm asks for: `make(vector)`, where `make` is a method of rows.
+    """A request of an algorithm: `make(vector)`, where `make` is a method of the rows.
 
-    It is `rows.scores` or `rows.combine`; where it is None, there is nothing to be made.
+    It is `rows.scores` or `rows.combine`. If it is None, nothing is computed.
     """
 
     make: Callable | None
     vector: np.ndarray | None
 
 
-#: asked for by whoever has set a GPU to work and would have to wait: the others come first
+#: a request to let the other algorithms run while a GPU works for this one
 PAUSE = Product(None, None)
 
-Asking = Generator[Product, np.ndarray, Any]
+Requests = Generator[Product, np.ndarray, Any]
 
 
-def run(algorithms: list[Asking], monitors: list[Monitor]) -> list:
-    """Return what each algorithm returns; its monitor learns how long its products took."""
+def run(algorithms: list[Requests], monitors: list[Monitor]) -> list:
+    """Return the results of the algorithms; monitors add up the time of their products."""
     if len(algorithms) == 1:
         return [_run_alone(algorithms[0], monitors[0])]
     results: dict[int, Any] = {}
     answers: dict[int, Any] = dict.fromkeys(range(len(algorithms)))  # None, to begin
 
     def advance(j):
-        # What threads there are go to problems first, and to rows if there is only one.
+        # Threads go to the problems first, and to chunks of rows if there is only one problem.
         lent = threads.lent(1) if len(answers) > 1 else nullcontext()
         with lent, _overflowing():
             try:
@@ -58,12 +58,12 @@ def run(algorithms: list[Asking], monitors: list[Monitor]) -> list:
 
 
 def _overflowing():
-    """Numbers that overflow are for the algorithm to notice."""
+    """Ignore overflows: algorithms notice them by their results."""
     return np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
 
 def _run_alone(algorithm, monitor):
-    """As `run`, for one: what it takes to have company is as long as a product of few rows."""
+    """As `run`, for one algorithm: the bookkeeping takes as long as a product of few rows."""
     answer = None
     while True:
         try:
@@ -78,9 +78,9 @@ def _run_alone(algorithm, monitor):
 
 
 def _answer_most(waiting, monitors):
-    """Answer, by one pass over the rows, the kind of product that most are waiting for.
+    """Answer the kind of product that most algorithms are waiting for, by one pass.
 
-    The others wait on: those who have moved ahead will soon ask for the same.
+    The others keep waiting: the algorithms that have moved on will soon ask for the same kind.
     """
     kinds: dict[Callable | None, list[int]] = {}
     for j, product in waiting.items():

@@ -7,19 +7,19 @@ Dual
     with            W = X^T A,   A_ij = -alpha_ij for j != y_i,   A_iy = sum_j alpha_ij <= c_i
     free intercept  sum_i A_i = 0
 
-One step goes to the maximum over all alpha_ij of one row, and a little beyond, and updates
-W: Keerthi et al. 2008, the sequential dual method (LIBLINEAR's solver 4). With what is left
-of c_i as the share of the row's own class, a row's variables are the shares B_i of a simplex
-and the step is a projection onto it (see kernels/multiclass.py). Two schedules decide which rows
-are visited:
+One step maximises the dual over all alpha_ij of one row, goes a little beyond the maximum, and
+updates W: Keerthi et al. 2008, the sequential dual method (LIBLINEAR's solver 4). The variables of
+a row are the shares B_i of its cost c_i that its classes have; the row's own class has what is
+left of c_i. They form a simplex, and the step is a projection onto it (see kernels/multiclass.py).
+Two schedules decide which rows are visited:
 
-"dcd"  Every active row once, in random order; rows that have all shares with one class, and
-       higher above the others than any violation of the last pass, are left out until
+"dcd"  Every active row once, in random order. Shrinking leaves out rows whose shares are all with
+       one class, if that is above the others by more than any violation of the last pass, until
        the rest is solved.
-"acf"  Rows are visited in proportion to preferences that grow while visits pay, in passes
-       that no row comes twice in (see solvers/coordinate.py).
+"acf"  Rows are visited in proportion to preferences, which grow with the gain of their visits, in
+       passes in which no row occurs twice (see solvers/coordinate.py).
 
-An intercept is found by the method of multipliers, see absorbed.py; here z = sum_i A_i.
+The intercept is found by the method of multipliers, see absorbed.py; here z = sum_i A_i.
 """
 
 import numpy as np
@@ -33,15 +33,15 @@ from widemargin.solvers.absorbed import constant_feature, kept
 from widemargin.solvers.descent import Descent, DescentSolver
 from widemargin.solvers.schedule import PREFERENCES, Preferred, Shrinking
 
-# How far the fixed part of the offset goes after each pass to where it is meant to be. All the
-# way, with steps that go beyond the maximum, can swing to and fro for ever where rows are few.
+# How far the fixed part of the offset moves to its goal after each pass. If it moved all the way,
+# with overrelaxed steps, it could oscillate for ever if there are few rows.
 _ABSORBED = 0.5
-# Dense rows with a smaller share of entries that are not zero are visited as CSR.
+# Dense rows with a smaller fraction of nonzero entries are visited as CSR.
 _WORTH_CSR = 0.25
 
 
 class _Descent(Descent):
-    """One run: the arrays that kernels work on."""
+    """One run: the arrays that the kernels work on."""
 
     def __init__(self, problem, state, monitor, schedule, seed):
         super().__init__(problem, state, monitor)
@@ -70,7 +70,7 @@ class _Descent(Descent):
         self.gains, self.rooms = np.zeros(counted.size), np.zeros(counted.size)
 
     def _start_from(self, state):
-        """Set the shares B: alpha, and what is left of its cost as the row's own."""
+        """Set the shares B: alpha, and for the row's own class what is left of its cost."""
         risk = self.problem.risk
         self.shares = risk.unsigned(risk.feasible(risk.signed(state.dual)))
         self.shares[self.own] = np.maximum(0.0, self.cost - self.shares.sum(axis=1))
@@ -156,7 +156,7 @@ class _Descent(Descent):
             offset = self._without_empty_classes(self._model_offset(), scores)
             primal = upper_bound(problem, W, offset, scores, self.monitor.tol)
             if self.W.dtype == np.float32:
-                # A.(X W), in place of W.W
+                # A.(X W), to compare with W.W
                 product = float(self.cost @ scores[self.own] - np.vdot(self.shares, scores))
                 if self._is_blurred(float(np.vdot(W, W)), product, primal.value):
                     self.W = self.exact_W
@@ -169,7 +169,7 @@ class _Descent(Descent):
         self._report()
 
     def _check_at_zero(self):
-        """Certify W = 0 and alpha = 0, where nothing need be computed and all is in place."""
+        """Certify W = 0 and alpha = 0, for which nothing has to be computed."""
         with self.monitor.phase("checks"):
             scores = np.zeros((self.cost.size, self.k))
             W = np.zeros((self.problem.rows.n_features, self.k))
@@ -179,7 +179,7 @@ class _Descent(Descent):
         self._report()
 
     def _without_empty_classes(self, offset, scores):
-        """Return a free offset so low, for classes without a row, that no row pays for them."""
+        """Return offsets so low, for classes without rows, that no row has a loss due to them."""
         if self.problem.intercept is not Intercept.FREE or self.empty.size == 0:
             return offset
         counted = self.cost > 0.0
@@ -195,21 +195,21 @@ class _Descent(Descent):
         if not self.exact_W.any():
             return S
 
-        def share(begin, end):
+        def chunk(begin, end):
             room = np.zeros(max(self.k, self.exact_W.shape[1]))
             for low in range(begin, end, rows_per_call):
                 high = min(low + rows_per_call, end)
                 kernels.all_scores(self.rows, self.exact_W, low, high, room, S)
 
         rows_per_call = max(1, rows.rows_per_call // self.k)
-        threads.run(share, threads.shares(rows.n_rows, self.k * rows.n_entries))
+        threads.run(chunk, threads.chunks(rows.n_rows, self.k * rows.n_entries))
         return S
 
     def _balance(self, slopes):
         """Make sum_i A_i zero, at little loss of dual value.
 
-        From the class with the largest sum to that with the smallest, as long as they differ:
-        shares move the other way, in the rows that lose least by it.
+        Moves go from the class with the largest sum to the one with the smallest: shares move the
+        other way, in the rows that lose least by it.
         """
         slopes[self.own] -= 1.0
         excess = -self.shares.sum(axis=0)
@@ -231,13 +231,13 @@ class _Descent(Descent):
             excess[off] += amount
 
     def _resume_from(self, coef, alpha, scores, offset):
-        """Put the exact numbers of a check in place of those tracked in passing."""
+        """Replace the tracked numbers by those of a check."""
         self._model_weights(self.W)[:] = coef
         if self.problem.intercept is not Intercept.NONE:
             self.offset[1] = self.problem.risk.signed(alpha).sum(axis=0)
         if self.problem.intercept is Intercept.FREE:
             self.offset[0] = offset
-        kernels.gap_shares(self.y, self.shares, scores, offset, self.seen_gap)
+        kernels.row_gaps(self.y, self.shares, scores, offset, self.seen_gap)
         self.schedule.activate(self.seen_gap > 0.0)
 
 
@@ -248,7 +248,7 @@ class MulticlassDescent(DescentSolver):
 
 
 def _to_visit(rows):
-    """Return the kernels' rows: those given, or a CSR copy of dense ones full of zeros."""
+    """Return the rows for the kernels: those given, or a CSR copy of dense rows full of zeros."""
     if len(rows.arrays) == 3:
         return rows.arrays
     (X,) = rows.arrays
@@ -266,19 +266,19 @@ def _to_visit(rows):
 
 
 class _Uniform(Shrinking):
-    """All active rows once a pass; rows that sit tight are shrunk away."""
+    """All active rows once a pass, with shrinking."""
 
     def _forget(self):
         self.tight = np.inf  # the room above which rows are shrunk away
 
     def next_order(self):
-        if self.active.size == 0:  # whatever is left to gain, it is not where it was looked for
+        if self.active.size == 0:  # what is left to gain is in shrunk rows
             self._start_with(self.rows)
         self.order[: self.active.size] = self.active
         return self._shuffled(self.active.size)
 
     def learn(self, order, gains, rooms, offset):
-        """Leave out rows with much room; bring all back once the intercept has used it up."""
+        """Shrink rows with much room; reactivate all when the intercept has moved as far."""
         self.active = np.sort(order[rooms <= self.tight])
         violation = -float(rooms.min(initial=0.0))
         self.tight = violation if violation > 0.0 else np.inf
@@ -286,7 +286,7 @@ class _Uniform(Shrinking):
 
 
 class _Adaptive(Preferred):
-    """Rows in proportion to preferences, which adapt to what visits have gained."""
+    """Rows in proportion to preferences, which adapt to the gains of visits."""
 
     def __init__(self, rows, n_rows, seed):
         super().__init__(rows, n_rows, seed)
@@ -305,7 +305,7 @@ class _Adaptive(Preferred):
                 order, gains, self.preference, *PREFERENCES, 1.0 / self.rows.size, self.mean_gain
             )
         elif gains.size:
-            # A pass without gain teaches nothing: the next one is uniform again.
+            # If nothing was gained there is no mean gain: the next pass is uniform again.
             self.mean_gain = float(gains.mean())
 
 

@@ -1,13 +1,13 @@
 """The best multiple of a primal point.
 
-Dual methods know w = X^T A of their dual variables A. Long before the optimum the rows on the
-margin are nearly there, half of them a little inside, and at a large cost each of these little
-losses counts: t w, with t just above 1, lifts most of them out, and its primal value
+Dual methods have w = X^T A of their dual variables A. Long before the optimum, rows on the margin
+nearly have their final scores, and half of them are a little inside. For large costs, each of
+these small losses counts. t w, with t slightly above 1, removes most of them. Its primal value
 
     f(t) = 1/2 t^2 |w|^2 + r(t X w)
 
-may be nearer to the optimum than that of w by an order of magnitude or two. It costs no pass over
-the rows.
+may be nearer to the optimum than that of w by one or two orders of magnitude. This takes no pass
+over the rows.
 """
 
 import numpy as np
@@ -18,18 +18,18 @@ from widemargin.problem import Intercept
 from widemargin.risk import LineSums, MarginRisk
 from widemargin.solvers.line_search import Penalty, bracketed
 
-# What the search may well leave over, as a share of the gap allowed.
+# The search may stop this far from the best t, as a fraction of the gap allowed.
 _LEFT_OVER = 0.02
-# What rows may lack to their margins by rounding, and the least that can be made up for.
+# Rows may lack this much of their margins due to rounding; and the least that is made up for.
 _ALL_ROUNDING, _LAST_DIGITS = 1e-6, 2.0**-50
-# How far t is from 1, to begin with.
+# The first step of t from 1.
 _FIRST_STEP = 0.01
 
 
 def improved(problem, coef, offset, scores, primal, dual, tol):
-    """Return coef, offset and primal bound of a point's best multiple, where itself will not do.
+    """Return coef, offset and primal bound of a point's best multiple, if the point will not do.
 
-    That is where the gap between the bounds `primal`, of the point, and `dual` is above `tol`.
+    It will not do if the gap between its bound `primal` and the bound `dual` is above `tol`.
     `scores` are X coef.
     """
     allowed = tol * primal.value
@@ -45,9 +45,9 @@ def improved(problem, coef, offset, scores, primal, dual, tol):
 
 
 def lifted(problem, coef, offset, scores, best, tol):
-    """Return a multiple that has no loss, where those of the point are all rounding; else `best`.
+    """Return a multiple without losses, if the losses are due to rounding alone; else `best`.
 
-    Rows that are on the margin lack a last digit of it, which counts where costs are very large.
+    Rows on the margin may lack its last digit, which counts if costs are very large.
     `best` is a point with its primal bound.
     """
     lack = problem.risk.largest_lack(scores + offset, score_errors(problem.rows, coef, offset)[:])
@@ -58,24 +58,24 @@ def lifted(problem, coef, offset, scores, best, tol):
 
 
 def _better(problem, factor, coef, offset, scores, best, tol):
-    """Return factor times coef, with this offset, and its bound, if that is better than `best`."""
+    """Return factor times coef, this offset, and their bound, if it is better than `best`."""
     scaled = factor * coef
     bound = upper_bound(problem, scaled, offset, factor * scores, tol)
     return (scaled, offset, bound) if bound.value < best[2].value else best
 
 
 def best_multiple(problem, coef, offset, scores, allowed):
-    """Return about the best factor t >= 1, and the offset that goes with t coef.
+    """Return nearly the best factor t >= 1, and the offset for t coef.
 
     Parameters
     ----------
     coef : ndarray of shape (d,) or (d, k)
     offset : float or ndarray of shape (k,)
-        A penalised one is multiplied, too.
+        A penalised offset is multiplied, too.
     scores : ndarray of shape (n,) or (n, k)
         X coef.
     allowed : float
-        How far above the minimum of f the value may be.
+        How far f may be above its minimum.
     """
     risk, free = problem.risk, problem.intercept is Intercept.FREE
     penalty = float(np.vdot(coef, coef)) + (0.0 if free else float(np.vdot(offset, offset)))
@@ -90,7 +90,7 @@ def best_multiple(problem, coef, offset, scores, allowed):
 
 
 class _Ray:
-    """The risk at (1 + step) scores + offset, part by part of the rows, to need no memory.
+    """The risk at (1 + step) scores + offset, by parts of the rows, to save memory.
 
     An offset that is not `free` is multiplied, too.
     """
@@ -105,5 +105,5 @@ class _Ray:
             start = some + self.offset
             line = self.risk.part(part.start, part.stop).line(start, some if self.free else start)
             total = total + np.stack(line.evaluate(steps)[:2])
-        # What curves on one piece may not on the next: the search wants bounds.
+        # A curvature holds for one piece only. Without it, the search relies on bounds.
         return LineSums(*total, np.zeros(len(steps)), np.empty((len(steps), 0)))

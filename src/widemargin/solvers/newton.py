@@ -1,46 +1,53 @@
 """Newton's method on a smooth hinge: for many rows of few features.
 
 Problem
-    min over w, b   1/2 |w|^2 (+ 1/2 b^2 if penalised) + sum_i c_i loss(y_i (w.x_i + b))
-                    hinge, squared hinge
+    min over w, b   1/2 |w|^2 (+ 1/2 b^2 if penalised) + sum_i c_i loss(1 - y_i (w.x_i + b))
+                    any of losses.py
 Dual
     max over alpha  sum_i (alpha_i - shift_i alpha_i^2 / 2) - 1/2 |X^T A|^2,   A_i = alpha_i y_i
     hinge           0 <= alpha_i <= c_i,  shift_i = 0
     squared hinge   0 <= alpha_i,         shift_i = 1 / (2 c_i)
+    smooth hinge    0 <= alpha_i <= c_i,  shift_i = 1 / c_i
     free intercept  sum_i A_i = 0
 
-With z_i = 1 - y_i s_i, the hinge is rounded off between 0 and delta:
+With z_i = 1 - y_i s_i, the hinge is smoothed: it is quadratic between 0 and delta:
 
     h(z) = 0 | z^2 / (2 delta) | z - delta / 2      for  z <= 0 | 0 < z < delta | z >= delta
 
-Its slopes alpha_i = c_i clip(z_i / delta, 0, 1) are feasible in the dual of the hinge itself, so
-every gradient, w - X^T A, comes with a lower bound on the true problem, and
+Its slopes alpha_i = c_i clip(z_i / delta, 0, 1) are feasible for the dual of the hinge itself. So
+every gradient w - X^T A comes with a lower bound on the original problem. The gap
 
     primal(w) - dual(alpha) = sum_i (c_i max(0, z_i) - alpha_i z_i) + 1/2 |w - X^T A|^2
 
-says how much of the gap is due to rounding off, and how much to a gradient that is not zero.
-delta shrinks as soon as the former is what is left. The squared hinge is smooth as it is.
+has two parts: the smoothing gap, and half the squared gradient. delta shrinks as soon as the
+smoothing gap is the larger part. The squared and the smooth hinge need no delta.
 
 Each iteration
-    1. takes alpha from z, and X^T A from the rows: gradient, dual value, certificate;
-    2. solves  (I + sum_i k_i x_i x_i^T) p = -gradient  over the rows with a curvature k_i, for
-       which 0 < z_i < delta: by Cholesky, or by conjugate gradients where features are many;
-    3. takes X p from the rows, and goes as far along p as is best, which z alone tells;
-    4. moves b to where it is best, which z alone tells too, so that sum_i A_i = 0 holds.
+    1. computes alpha from z, and X^T A from the rows: gradient, dual value, certificate;
+    2. solves  (I + sum_i k_i x_i x_i^T) p = -gradient  over the curved rows, which have
+       0 < z_i < delta and curvature k_i: by Cholesky, or by conjugate gradients if there are
+       many features;
+    3. computes X p, and does a line search along p, which needs only z;
+    4. moves b to its optimum, which also needs only z, so that sum_i A_i = 0 holds.
 
-A cold start on many rows solves a random sample of them first. From there on, most rows stay on
-one piece of their loss, and the problem is solved for the others, with a look at all rows now and
-then; or, where losses are squared, for some rows that stand for all (newton_descent.py and
-newton_deputies.py; newton_steps.py has the iterations, newton_direction.py the directions, and
-newton_proof.py dual variables that prove more).
+A cold start on many rows first solves the problem for a random sample of them. After that, most
+rows stay on one piece of their loss. The problem is solved for the others, the working set, with
+a full pass over all rows in between. For squared losses, a subsample replaces the working set.
 
-When delta shrinks, the direction is that of the new problem with the rows that were curved in the
-old one: what changes is z, in proportion to delta, more than which rows are between the bounds.
+    newton_run.py        the iterations over all rows, the working set, the full passes
+    newton_subsample.py  the subsample for squared losses
+    newton_steps.py      Newton steps over any rows
+    newton_direction.py  the directions
+    newton_proof.py      dual variables with a better bound
+    newton_best.py       the best points, and their certificate
 
-Problems over the same rows are solved in lock-step and share passes over them (see lockstep.py).
+When delta shrinks, the direction is computed for the new problem with the rows that were curved in
+the old one: z changes in proportion to delta, more than the set of rows between the bounds does.
 
-Memory beyond the rows: ten vectors of n numbers, copies of the sample or of the rows in doubt, an
-eighth of all or less as a rule, and d^2 numbers for Cholesky.
+Problems over the same rows share passes over them (see lockstep.py).
+
+Memory besides the rows: ten vectors of n numbers; copies of the sample and of the working set,
+usually at most an eighth of all rows; and d^2 numbers for Cholesky.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,39 +58,39 @@ import numpy as np
 from widemargin.data.rows import GramRows, LeverageRows, Rows
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
-from widemargin.solvers import lockstep, newton_deputies
+from widemargin.solvers import lockstep, newton_subsample
 from widemargin.solvers.base import SharesPasses, place_of
 from widemargin.solvers.coordinate import CoordinateDescent
 from widemargin.solvers.cutting_plane import CuttingPlanes
-from widemargin.solvers.lockstep import Asking
-from widemargin.solvers.newton_deputies import Deputies
-from widemargin.solvers.newton_descent import MANY_ENTRIES, Descent, can_delegate, is_rare
+from widemargin.solvers.lockstep import Requests
+from widemargin.solvers.newton_run import MANY_ENTRIES, NewtonRun, can_use_subsample, is_rare
+from widemargin.solvers.newton_subsample import Subsample
 from widemargin.solvers.registry import Place
 
-# Problems solved side by side at most; and bytes that they may need, some 64 for every row, on the
-# host and on a GPU.
+# How many problems are solved side by side at most, bytes per row that each of them needs, and
+# bytes for all of them on the host and on a GPU.
 _SIDE_BY_SIDE, _BYTES_PER_ROW = 16, 64
 _BYTES, _BYTES_ON_GPU = 1 << 27, 1 << 32
 
-# At w = 0 all rows have z = 1, and all are curved at first.
+# At w = 0 all rows have z = 1. With this delta all of them are curved.
 _FIRST_DELTA = 1.5
 
-# A cold start solves this share of the rows first, if they are this many: as well as makes sense,
-# beside what tells the sample from the whole.
-_SAMPLE_SHARE, _SAMPLE_ROWS, _SAMPLE_ROWS_PER_FEATURE = 16, 1000, 20
+# A cold start first solves one row in 16, if these are at least this many rows, and this many per
+# feature. The sample is solved to _SAMPLE_TOL: its optimum differs by more from that of all rows.
+_SAMPLE_ONE_IN, _SAMPLE_ROWS, _SAMPLE_ROWS_PER_FEATURE = 16, 1000, 20
 _SAMPLE_TOL = 3e-3
-# A GPU takes about as long for fewer rows as for these.
+# A GPU takes about as long for fewer rows as for this many.
 _SAMPLE_ROWS_ON_GPU = 100_000
 
 
 @dataclass(frozen=True)
 class Newton(SharesPasses):
-    """Solver for margin risks over any rows; fast where rows are many and features few.
+    """Solver for margin risks over any rows; fast for many rows of few features.
 
     Parameters
     ----------
     seed : int
-        Of coordinate descent, to which problems are handed over that it is stuck with.
+        Seed of coordinate descent, which takes over if Newton's method makes no progress.
     """
 
     seed: int = 0
@@ -99,7 +106,7 @@ class Newton(SharesPasses):
         monitors: list[Monitor],
         keep: Callable[[State], State] = lambda state: state,
     ) -> list[State]:
-        """Solve problems over the same rows, sharing passes over them; return as `solve`."""
+        """Solve problems over the same rows and share passes; return states as `solve` does."""
         solved: list[State] = []
         rows = problems[0].rows
         room = _BYTES_ON_GPU if rows.device == "cuda" else _BYTES
@@ -124,37 +131,38 @@ def _is_warm(state):
 
 @dataclass(frozen=True)
 class _Sample:
-    """Some rows, drawn at random, and all that have features which few rows have.
+    """A random sample of the rows, and all rows with rare features.
 
-    `factor` is how many rows each of them stands for.
+    `factor` is how many rows each sampled row represents. `fraction` is the size of the sample
+    relative to all rows.
     """
 
     rows: Rows
     index: np.ndarray
     factor: np.ndarray | float
-    share: float
+    fraction: float
 
     @classmethod
     def of(cls, problems):
-        """Return a sample of the rows of some problems, in memory; None where it would not pay."""
+        """Return a sample of the problems' rows, in memory; None if it would not pay."""
         rows = problems[0].rows
-        delegate = all(map(can_delegate, problems))
-        share = newton_deputies.rows_for_each(rows) if delegate else _SAMPLE_SHARE
-        size = rows.n_rows // share
+        use_subsample = all(map(can_use_subsample, problems))
+        one_in = newton_subsample.represented_rows(rows) if use_subsample else _SAMPLE_ONE_IN
+        size = rows.n_rows // one_in
         least = _SAMPLE_ROWS_ON_GPU if rows.device == "cuda" else _SAMPLE_ROWS
         enough = max(least, _SAMPLE_ROWS_PER_FEATURE * rows.n_features)
         if not isinstance(rows, GramRows) or size < enough:
             return None
-        if delegate:
-            # Deputies, which they may become, see to rare rows.
-            index = np.flatnonzero(newton_deputies.draw(rows.n_rows, share, seed=0))
-            return cls(rows.take(index), index, float(share), index.size / rows.n_rows)
+        if use_subsample:
+            # The sample may become the subsample, which adds rare rows itself.
+            index = np.flatnonzero(newton_subsample.draw(rows.n_rows, one_in, seed=0))
+            return cls(rows.take(index), index, float(one_in), index.size / rows.n_rows)
         index = np.random.default_rng(0).choice(rows.n_rows, size, replace=False)
         index.sort()
         factor = rows.n_rows / size
         few = rows.n_rows * rows.n_features < MANY_ENTRIES
         if not few and isinstance(rows, LeverageRows):
-            # Of few rows a sample has fewer, or none.
+            # A sample of few rows has few of the rare ones, or none.
             rare = is_rare(rows)
             drawn = np.zeros(rows.n_rows, dtype=bool)
             drawn[index] = True
@@ -164,7 +172,7 @@ class _Sample:
         return cls(rows.take(index), index, factor, index.size / rows.n_rows)
 
     def of_problem(self, problem):
-        """Return the problem that the sampled rows make in place of all."""
+        """Return the problem of the sampled rows, which approximates that of all rows."""
         risk = problem.risk
         part = risk.over(risk.y[self.index], risk.cost[self.index] * self.factor)
         return Problem(self.rows, part, problem.intercept)
@@ -173,13 +181,13 @@ class _Sample:
 # --- one problem ----------------------------------------------------------------------------
 
 
-def _solve(problem, state, monitor, sample, seed) -> Asking:
-    """Improve `state`: the algorithm of one problem."""
+def _solve(problem, state, monitor, sample, seed) -> Requests:
+    """Improve `state`: the algorithm for one problem."""
     delta = _FIRST_DELTA
     warm = _is_warm(state)
     if not warm and sample is not None:
-        first = Descent(
-            sample.of_problem(problem), state, delta, monitor, sample.share, near=False
+        first = NewtonRun(
+            sample.of_problem(problem), state, delta, monitor, sample.fraction, near=False
         )
         yield from first.run(max(_SAMPLE_TOL, monitor.tol))
         start = State(first.best.state.coef, first.best.state.offset, state.dual)
@@ -187,18 +195,18 @@ def _solve(problem, state, monitor, sample, seed) -> Asking:
     else:
         start = state
     near = warm or start is not state
-    descent = Descent(problem, start, delta, monitor, 1.0, near)
-    if start is not state and descent.delegates:
-        descent.sampled = Deputies.of_sample(first, sample.index, descent)
+    run = NewtonRun(problem, start, delta, monitor, 1.0, near)
+    if start is not state and run.uses_subsample:
+        run.sampled = Subsample.of_sample(first, sample.index, run)
     done = False
     if warm:
-        done = yield from descent.take_stock(monitor.tol)
+        done = yield from run.certify_start(monitor.tol)
     if not done:
-        yield from descent.run(monitor.tol)
-    if descent.best.is_stuck:
-        # Features of very different scales: one by one, rows still get there.
+        yield from run.run(monitor.tol)
+    if run.best.is_stuck:
+        # The scales of the features differ too much. Single rows still make progress.
         in_memory = place_of(problem.rows) is Place.MEMORY
         monitor.handed_over_to = name = "acf" if in_memory else "ocas"
         solver = CoordinateDescent(name, seed) if in_memory else CuttingPlanes(name)
-        return solver.solve(problem, descent.best.state, monitor)
-    return descent.best.state
+        return solver.solve(problem, run.best.state, monitor)
+    return run.best.state

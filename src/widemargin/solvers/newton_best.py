@@ -1,8 +1,9 @@
-"""The best points that Newton's method has seen, and their certificate: see newton.py.
+"""The best points of a run of Newton's method, and their certificate: see newton.py.
 
-Values on the way come from slacks that were moved step by step, and decide nothing but when to ask
-for a certificate. That is made by certificate.py, from products of the coefficients and the dual
-variables themselves; where the last look at all rows has just made them, it takes these.
+Values between checks come from slacks that are updated step by step. They only decide when a
+certificate is worth its cost. certificate.py computes the certificate, from products of the
+coefficients and of the dual variables. If the last full pass has computed these products, they are
+used.
 """
 
 from typing import NamedTuple
@@ -17,17 +18,18 @@ from widemargin.certificate import (
     upper_bound,
 )
 from widemargin.problem import State
-from widemargin.solvers.lockstep import Asking, Product
+from widemargin.solvers.lockstep import Product, Requests
 from widemargin.solvers.multiple import lifted
 
-# An iteration brings something if the gap falls by this share, and enough for rows in doubt alone
-# by this one; so many that do not are enough of them. After the latter, they are over all rows.
+# An iteration makes progress if the gap falls by this fraction. Steps over a working set make
+# enough if it falls by the second one. So many iterations in a row without progress end the run,
+# or the use of working sets.
 _PROGRESS, _PROGRESS_BY_PARTS = 1e-6, 1e-4
 _PATIENCE, _PATIENCE_WITH_PARTS = 30, 2
 
 
 class Point(NamedTuple):
-    """What is known of a point.
+    """A point, and its values.
 
     Attributes
     ----------
@@ -37,12 +39,12 @@ class Point(NamedTuple):
         The sum of A = alpha y.
     combined : ndarray of shape (d,)
         X^T A.
-    primal, dual, rounding : float
-        Its values, and what rounding off costs.
-    trimming : float
-        What it costs to have A balanced, where losses are squared.
+    primal, dual, smoothing_gap : float
+        Its values, and the part of the gap due to smoothing.
+    balancing : float
+        What balancing A costs, if losses are squared.
     is_fresh : bool
-        Whether X^T A is as the rows gave it for just this A.
+        Whether X^T A was computed by the rows for this A.
     """
 
     alpha: np.ndarray
@@ -50,13 +52,13 @@ class Point(NamedTuple):
     combined: np.ndarray
     primal: float
     dual: float
-    rounding: float
-    trimming: float
+    smoothing_gap: float
+    balancing: float
     is_fresh: bool = True
 
 
 class Best:
-    """The best primal point and the best dual variables seen, and how the gap has fallen.
+    """The best primal point and the best dual variables so far, and how the gap has fallen.
 
     Attributes
     ----------
@@ -65,17 +67,17 @@ class Best:
     primal, dual : float
         Their values.
     is_exact : bool
-        Whether the primal value comes from scores as the rows gave them.
+        Whether the primal value comes from scores computed by the rows.
     scored : tuple of ndarray (d,) and ndarray (n,), or None
-        Coefficients, and their scores as the rows gave them.
+        Coefficients, and their scores as computed by the rows.
     combined : tuple of ndarray (n,) and ndarray (d,), or None
-        Dual variables alpha, and X^T (alpha y) as the rows gave it.
+        Dual variables alpha, and X^T (alpha y) as computed by the rows.
     """
 
     def __init__(self, problem, start, coef, offset, monitor):
         self.problem, self.risk, self.monitor = problem, problem.risk, monitor
         self.state = State(coef, offset, start.dual)
-        # No dual variables at all prove that no objective is below zero.
+        # Without dual variables, the bound is zero: no objective is negative.
         self.primal, self.dual = np.inf, -np.inf if np.any(start.dual) else 0.0
         self.is_exact = False
         self.scored: tuple | None = None
@@ -87,22 +89,22 @@ class Best:
         return self.primal - self.dual
 
     def estimate(self) -> Certificate:
-        """Return what the values on the way would prove, if they were exact."""
+        """Return the certificate that the values would make if they were exact."""
         return Certificate(self.primal, self.dual)
 
     def take(self, primal, coef, offset, is_exact):
-        """Remember a primal point, if it is better."""
+        """Keep a primal point, if it is better."""
         if primal < self.primal:
             self.primal, self.is_exact = primal, is_exact
             self.state.coef, self.state.offset = coef, offset
 
     def take_dual(self, dual, alpha):
-        """Remember dual variables, if they are better."""
+        """Keep dual variables, if they are better."""
         if dual > self.dual:
             self.dual, self.state.dual = dual, alpha
 
     def look_for_progress(self):
-        """Count the iterations that have brought nothing, or little."""
+        """Count the iterations without progress, and those with little."""
         gap = self.gap
         self.fruitless = 0 if gap < (1.0 - _PROGRESS) * self.least_gap else self.fruitless + 1
         self.slow = 0 if gap < (1.0 - _PROGRESS_BY_PARTS) * self.least_gap else self.slow + 1
@@ -110,15 +112,15 @@ class Best:
 
     @property
     def is_stuck(self):
-        """Whether many iterations have brought nothing: numbers are too far apart."""
+        """Whether too many iterations made no progress: scales are too different."""
         return self.fruitless >= _PATIENCE
 
     @property
     def is_slow(self):
-        """Whether steps over some of the rows bring too little."""
+        """Whether steps over some of the rows make too little progress."""
         return self.slow >= _PATIENCE_WITH_PARTS
 
-    def certified(self) -> Asking:
+    def certified(self) -> Requests:
         """Return the certificate of the best points."""
         problem, state, tol = self.problem, self.state, self.monitor.tol
         scores = yield from self._scores()
@@ -131,7 +133,7 @@ class Best:
             )
         return certificate_of(primal, dual)
 
-    def _scores(self) -> Asking:
+    def _scores(self) -> Requests:
         rows, coef = self.problem.rows, self.state.coef
         if self.scored is not None and self.scored[0] is coef:
             return self.scored[1]
@@ -140,7 +142,7 @@ class Best:
         scores = yield Product(rows.plain.scores, coef)
         return scores
 
-    def _proved(self) -> Asking:
+    def _proved(self) -> Requests:
         problem, alpha = self.problem, self.state.dual
         if self.combined is not None and self.combined[0] is alpha:
             bound = proved_by(problem, self.risk.signed(alpha), self.combined[1], self.monitor.tol)

@@ -1,10 +1,10 @@
-"""Where Newton's method goes: - H^-1 gradient, by Cholesky or by conjugate gradients.
+"""The direction of Newton's method, - H^-1 gradient, by Cholesky or by conjugate gradients.
 
     H = I + sum_i k_i x_i x_i^T,      and one row and column more for an intercept
 
-over the rows with a curvature k_i. The intercept is eliminated: for every w, b follows to where it
-is best. With a free intercept rows may be taken less their mean, which is the same problem, but
-not the same rounding.
+is a sum over the rows with a curvature k_i. The intercept is eliminated: for every w, b is at its
+optimum. With a free intercept, the mean may be subtracted from the rows. That is the same
+problem, with smaller rounding errors.
 """
 
 from dataclasses import dataclass
@@ -14,21 +14,21 @@ from typing import NamedTuple
 import numpy as np
 
 from widemargin import passes
-from widemargin.arrays import beside
+from widemargin.arrays import move_to
 from widemargin.data.rows import GramRows, Rows, SingleRows
 from widemargin.monitor import Monitor
-from widemargin.solvers.lockstep import PAUSE, Asking, Product
+from widemargin.solvers.lockstep import PAUSE, Product, Requests
 
-# Up to this many features the Hessian is made and factorised: at 784, dense, that takes half to
-# nine tenths of the time of conjugate gradients.
+# Up to this many features the Hessian is computed and factorised. At 784 dense features that
+# takes half to nine tenths of the time of conjugate gradients.
 CHOLESKY_FEATURES = 1000
-# Steps of conjugate gradients at most: beyond, a new point tells more.
+# At most this many steps of conjugate gradients: then a new point tells more.
 _CG_STEPS = 250
 
 
 @dataclass
 class Curved:
-    """Rows where the smooth losses are curved, among those that count, and how much.
+    """Rows where the smoothed losses are curved, among those that count.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Curved:
     total : float
         Their sum.
     plain : bool
-        Whether those are cost / delta.
+        Whether all curvatures are cost / delta.
     """
 
     weight: np.ndarray
@@ -49,7 +49,7 @@ class Curved:
 
     @cached_property
     def index(self):
-        """Which rows they are, (m,)."""
+        """Their indices, (m,)."""
         return passes.of(self.weight).places(self.weight, self.count)
 
 
@@ -68,10 +68,10 @@ class Settled(NamedTuple):
     coef, offset : ndarray of shape (d,), float
         A point.
     pull : Slope
-        Minus their gradient there: X^T A and the sum of A.
+        Minus the gradient at this point: X^T A and the sum of A.
     second, first, total : ndarray of shape (d, d), ndarray of shape (d,), float
-        Sums over the rows less their center, of curvature (x - center)(x - center)^T, of
-        curvature (x - center), and of curvatures. All zeros, for the hinge.
+        Sums over the centred rows: of curvature (x - center)(x - center)^T, of
+        curvature (x - center), and of curvature. All zeros for the hinge.
     """
 
     coef: np.ndarray
@@ -83,15 +83,15 @@ class Settled(NamedTuple):
 
 
 @dataclass
-class Ground:
-    """What there is beside the losses of rows: the penalty, and rows that are settled.
+class QuadraticTerms:
+    """All terms but the losses of the rows at hand: the penalty, and the settled losses.
 
     Attributes
     ----------
     stiffness : float
-        The penalty's curvature in b; infinite, it stays where it is.
+        The penalty's curvature in b. If it is infinite, b is fixed.
     center : ndarray of shape (d,)
-        What rows are taken less of.
+        What is subtracted from the rows.
     settled : Settled or None
     """
 
@@ -107,9 +107,9 @@ class Ground:
             return Slope(coef, of_offset)
         way = coef - settled.coef
         risen = offset - settled.offset + float(self.center @ way)
-        lean = float(settled.first @ way) + settled.total * risen
-        bent = settled.second @ way + risen * settled.first + lean * self.center
-        return Slope(coef + bent - settled.pull.coef, of_offset + lean - settled.pull.offset)
+        of_b = float(settled.first @ way) + settled.total * risen
+        bent = settled.second @ way + risen * settled.first + of_b * self.center
+        return Slope(coef + bent - settled.pull.coef, of_offset + of_b - settled.pull.offset)
 
     @property
     def offset_curvature(self) -> float:
@@ -130,7 +130,7 @@ class Ground:
 
 
 class Directions:
-    """Finds one direction after the other, for one problem.
+    """Finds one direction after another for one problem.
 
     Parameters
     ----------
@@ -139,24 +139,32 @@ class Directions:
         Of the rows that count.
     counted : ndarray of shape (n,) or None
         Which rows these are; None for all.
-    ground : Ground
+    quadratic : QuadraticTerms
     monitor : Monitor
-    share : float
+    fraction : float
         What a pass over `rows` counts for.
     """
 
-    def __init__(self, rows: Rows, cost, counted, ground: Ground, monitor: Monitor, share: float):
+    def __init__(
+        self,
+        rows: Rows,
+        cost,
+        counted,
+        quadratic: QuadraticTerms,
+        monitor: Monitor,
+        fraction: float,
+    ):
         self.rows, self.cost, self.counted = rows, cost, counted
-        self.ground, self.monitor, self.share = ground, monitor, share
+        self.quadratic, self.monitor, self.fraction = quadratic, monitor, fraction
         self.kept: tuple | None = None  # which rows were curved last, and their moments
 
-    def find(self, slope, curved, delta, allowed) -> Asking:
-        """Return - H^-1 slope, in w and in b, which follows w to where it is best.
+    def find(self, slope, curved, delta, allowed) -> Requests:
+        """Return - H^-1 slope, in w and in b; b is at its optimum for each w.
 
-        None to stop at once, or if numbers are so large that there is none. `allowed` is the gap
-        allowed.
+        None if the monitor says stop, or if numbers are so large that there is no direction.
+        `allowed` is the gap allowed.
         """
-        settled = self.ground.settled
+        settled = self.quadratic.settled
         if curved.count == 0 and settled is None:
             return -slope.coef, 0.0
         if self.rows.n_features > CHOLESKY_FEATURES or not isinstance(self.rows, GramRows):
@@ -167,7 +175,7 @@ class Directions:
             if sums is None:
                 return None
             second, first = sums
-            total = curved.total + self.ground.stiffness
+            total = curved.total + self.quadratic.stiffness
             if settled is not None:
                 second, first = second + settled.second, first + settled.first
                 total += settled.total
@@ -186,40 +194,40 @@ class Directions:
                 return None
             shift = 0.0
             if 0.0 < total < np.inf:
-                # sum_i k_i x_i . ahead, of rows that are not less their center
-                center, first = beside(self.ground.center, ahead), beside(first, ahead)
-                lean = float((first + (total - self.ground.stiffness) * center) @ ahead)
-                shift = (lean - slope.offset) / total
-            return beside(-ahead, slope.coef), shift
+                # sum_i k_i x_i . ahead, of rows without the center subtracted
+                center, first = move_to(self.quadratic.center, ahead), move_to(first, ahead)
+                moved = float((first + (total - self.quadratic.stiffness) * center) @ ahead)
+                shift = (moved - slope.offset) / total
+            return move_to(-ahead, slope.coef), shift
 
     def _hessian(self, curved, delta):
-        """Return the weighted sums of squares of the curved rows, and of these themselves.
+        """Return two sums over the curved rows: of k_i x_i x_i^T, and of k_i x_i.
 
         None if the monitor says stop.
         """
         work = curved.count * self.rows.n_features**2
         if self.rows.weighs_all_rows:
-            return self.rows.moments(None, self.everywhere(curved.weight), self.ground.center)
+            return self.rows.moments(None, self.everywhere(curved.weight), self.quadratic.center)
         if curved.plain and work > self.rows.little_work:
             return self.kept_moments(curved.index, delta)
         return self._moments(curved.index, curved.weight[curved.index])
 
     def _without_offset(self, hessian, first, total, slope):
-        """Return the Hessian and the gradient where b follows w to where it is best."""
-        # Of rows less the center, and with b eliminated.
-        gradient = beside(slope.coef, first)
+        """Return the Hessian and the gradient with b eliminated."""
+        # Of centred rows, and with b eliminated.
+        gradient = move_to(slope.coef, first)
         if slope.offset != 0.0:
-            center = beside(self.ground.center, first)
+            center = move_to(self.quadratic.center, first)
             gradient = gradient - slope.offset * (center + first / total)
-        if self.ground.stiffness < np.inf:
+        if self.quadratic.stiffness < np.inf:
             hessian = hessian - np.outer(first, first / total)
         return hessian, gradient
 
     def kept_moments(self, index, delta):
         """Return the moments of rows with the curvature cost / delta.
 
-        Of rows that were curved the last time and those that are now, the fewer are summed up:
-        all of the latter, or those that are one but not the other.
+        Either all these rows are summed up, or the last moments are updated by the rows that
+        have changed, whichever are fewer.
         """
         members = np.zeros_like(self.cost, dtype=bool)
         members[index] = True
@@ -243,7 +251,7 @@ class Directions:
         return second / delta, first / delta
 
     def _moments(self, index, weight):
-        """Return sums of weighted squares of rows and of rows; or None to stop at once."""
+        """Return the weighted sums of x_i x_i^T and of x_i; None if the monitor says stop."""
         rows, d = self.rows, self.rows.n_features
         if self.counted is not None:
             index = self.counted[index]
@@ -253,7 +261,7 @@ class Directions:
             if self.monitor.must_stop():
                 return None
             part = slice(begin, begin + at_once)
-            more = rows.moments(index[part], weight[part], self.ground.center)
+            more = rows.moments(index[part], weight[part], self.quadratic.center)
             sums = more if sums is None else (sums[0] + more[0], sums[1] + more[1])
         return (0.0, 0.0) if sums is None else sums
 
@@ -265,25 +273,29 @@ class Directions:
         everywhere[self.counted] = values
         return everywhere
 
-    def _conjugate_gradients(self, slope, curved, allowed) -> Asking:
+    def _conjugate_gradients(self, slope, curved, allowed) -> Requests:
         rows = self.rows
-        share = self.share * curved.count / rows.n_rows
+        fraction = self.fraction * curved.count / rows.n_rows
         if isinstance(rows, SingleRows) and 2 * curved.count < rows.n_rows:
             weight = curved.weight[curved.index]
             rows = rows.take(curved.index if self.counted is None else self.counted[curved.index])
         else:
             weight = self.everywhere(curved.weight)
-        total = curved.total + self.ground.stiffness
+        total = curved.total + self.quadratic.stiffness
         gradient, first = slope.coef, np.zeros_like(slope.coef)
-        if self.ground.stiffness < np.inf:
+        if self.quadratic.stiffness < np.inf:
             first = yield Product(rows.combine, weight)
             gradient = gradient - first * (slope.offset / total)
         scaling = np.ones_like(gradient)
         if isinstance(rows, GramRows):
             scaling = np.maximum(1.0, 1.0 + rows.combine_squares(weight) - first**2 / total)
-        # As exact as it takes to bring the gradient's part of the gap below what is allowed.
-        slanting = 0.5 * float(gradient @ gradient)
-        forcing = float(np.clip(np.sqrt(0.1 * allowed / slanting), 1e-3, 0.1)) if slanting else 0.1
+        # Accurate enough to bring the gradient's part of the gap below the gap allowed.
+        gradient_gap = 0.5 * float(gradient @ gradient)
+        forcing = (
+            float(np.clip(np.sqrt(0.1 * allowed / gradient_gap), 1e-3, 0.1))
+            if gradient_gap
+            else 0.1
+        )
         ahead, residual = np.zeros_like(gradient), -gradient
         scaled = residual / scaling
         way, size = scaled, float(residual @ scaled)
@@ -302,5 +314,5 @@ class Directions:
             scaled = residual / scaling
             before, size = size, float(residual @ scaled)
             way = scaled + (size / before) * way
-            self.monitor.iteration += share
+            self.monitor.iteration += fraction
         return ahead, -(slope.offset + float(first @ ahead)) / total

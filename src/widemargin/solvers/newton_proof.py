@@ -1,18 +1,19 @@
-"""A better proof of a good point, where losses are squared: for the problem see newton.py.
+"""Better dual variables for a good point, if losses are squared: for the problem see newton.py.
 
-Dual variables alpha_i = 2 c_i max(0, z_i), taken from a point, leave the gap
+The dual variables alpha_i = 2 c_i max(0, z_i) of a point leave the gap
 
     primal(w) - dual(alpha) = 1/2 |g|^2,      g = w - X^T A
 
-though w itself is about 1/2 g^T H^-1 g above the optimum, with H = I + sum_i 2 c_i x_i x_i^T over
-rows that have a loss: where costs are large, less by many orders of magnitude. So it is alpha that
-is changed. For witnesses, some of these rows, with weights v_i that make about the same H,
+But w itself is only about 1/2 g^T H^-1 g above the optimum, with H = I + sum_i 2 c_i x_i x_i^T
+over the rows with a loss. For large costs that is less by many orders of magnitude. So alpha is
+changed, for a subsample of these rows with weights v_i that make about the same H:
 
     alpha_i + v_i y_i x_i.u,      (I + sum_i v_i x_i x_i^T) u = g
 
-leaves no slope but u, at the price of sum_i (v_i x_i.u)^2 / (4 c_i): as many times 1/2 g^T H^-1 g
-as each witness stands for rows, v_i / (2 c_i). No dual variable may be negative. What had to be
-cut off is a slope again, a smaller one, for another round, without the rows where it was.
+The gradient is then u. The change costs sum_i (v_i x_i.u)^2 / (4 c_i). This is 1/2 g^T H^-1 g
+times the number of rows that each row of the subsample represents, v_i / (2 c_i). No dual variable
+may be negative. Where one has to be clipped, a smaller gradient is left for another round, without
+the rows that were clipped.
 """
 
 from typing import NamedTuple
@@ -21,15 +22,15 @@ import numpy as np
 
 from widemargin import passes
 from widemargin.problem import Intercept
-from widemargin.solvers.lockstep import Asking
+from widemargin.solvers.lockstep import Requests
 from widemargin.solvers.newton_direction import Curved, Slope
 
-# Rounds at most, and how much less than before each has to leave.
+# At most this many rounds. Each must leave at most this fraction of the excess before it.
 _ROUNDS, _PROGRESS = 4, 0.5
 
 
 class Proof(NamedTuple):
-    """Dual variables of witnesses, (m,), and X^T A, (d,), sum of A and dual value of all rows."""
+    """Dual variables of the subsample, (m,); X^T A, (d,), sum of A and dual value of all rows."""
 
     alpha: np.ndarray
     combined: np.ndarray
@@ -37,33 +38,33 @@ class Proof(NamedTuple):
     dual: float
 
 
-def improve(steps, factor, point, alpha, needed) -> Asking:
-    """Return a Proof by better dual variables; None if its value is not `needed` at least.
+def improve(steps, factor, point, alpha, needed) -> Requests:
+    """Return a Proof with better dual variables; None if its value is below `needed`.
 
     Parameters
     ----------
     steps : NewtonSteps
-        Over the witnesses, at the point, with costs that are `factor` times as large.
+        Over the subsample, at the point, with costs multiplied by `factor`.
     factor : ndarray of shape (m,)
-        How many rows each of them stands for.
-    point
-        What all rows tell of it: see `Point` of newton_best.py.
+        How many rows each row of the subsample represents.
+    point : Point
+        The point, by a full pass: see newton_best.py.
     alpha : ndarray of shape (m,)
-        The witnesses' dual variables, as they are.
+        The present dual variables of the subsample.
     needed : float
     """
     y, begin = steps.y, alpha
     with steps.monitor.phase("proof"):
         curved = whole = steps.curvature()
         rate = np.zeros_like(begin)
-        bend = steps.delta * factor / steps.cost  # 1 / (2 c) of the witnesses themselves
+        bend = steps.delta * factor / steps.cost  # 1 / (2 c) of the rows themselves
         natural = np.maximum(steps.z, 0.0) / bend
 
         def price(alpha):
-            """Return what it costs not to have 2 c max(0, z), of the witnesses."""
+            """Return what it costs the subsample not to have alpha = 2 c max(0, z)."""
             return 0.5 * float((bend * (alpha - natural)) @ (alpha - natural))
 
-        others, price_of_others = point.total - float(y @ begin), point.trimming - price(begin)
+        others, price_of_others = point.total - float(y @ begin), point.balancing - price(begin)
     left = point.primal - needed
     slope = Slope(steps.coef - point.combined, _offset_slope(steps, point.total))
     short = np.inf
@@ -85,7 +86,7 @@ def improve(steps, factor, point, alpha, needed) -> Asking:
         pull = yield from steps.combine(more)
         combined, total = point.combined + pull, point.total + float(more.sum())
         slope = Slope(steps.coef - combined, _offset_slope(steps, total))
-        # Of the gap's own terms, none of them negative: a difference of large values is no proof.
+        # A sum of nonnegative terms of the gap: a difference of large values would be no proof.
         gap = 0.5 * (float(slope.coef @ slope.coef) + slope.offset**2)
         gap += price(alpha) + price_of_others
         if gap <= left:
@@ -104,11 +105,11 @@ def _part(curved, kept):
 
 def _offset_slope(steps, total):
     """Return the slope in b, where the sum of A is `total`."""
-    return steps.ground.stiffness * steps.offset - total if steps.has_intercept else 0.0
+    return steps.quadratic.stiffness * steps.offset - total if steps.has_intercept else 0.0
 
 
 def _balance(alpha, y, others):
-    """Have y . alpha + others = 0, by less of alpha, (m,), on one side; return whether it is."""
+    """Make y . alpha + others = 0 by scaling one side of alpha, (m,) down; return if it can."""
     excess = float(y @ alpha) + others
     side = y > 0 if excess > 0.0 else y < 0
     weight = float(alpha[side].sum())

@@ -1,8 +1,9 @@
-"""What cutting planes ask of the rows: values of the objective, steps along a line, planes.
+"""Answers that cutting planes need about the rows: objectives, line searches, planes.
 
-The solver knows points and planes; whoever answers knows rows and risk. An answer is one product
-X w and one X^T g: the scores of the best point, of the reduced problem's solution and of all
-between them are combinations of two vectors, so that all steps between are known from there.
+The solver knows points and planes; an oracle knows the rows and the risk. An answer costs one
+product X w and one X^T g. The scores of the best point, of the solution of the reduced problem and
+of all points between them are combinations of two vectors, so the line search needs no other
+product.
 """
 
 import math
@@ -13,20 +14,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from widemargin import passes
-from widemargin.arrays import as_array, beside, on_host
+from widemargin.arrays import as_array, move_to, on_host
 from widemargin.certificate import Certificate, certificate_of, lower_bound, upper_bound
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem
 from widemargin.solvers.line_search import Penalty
 from widemargin.solvers.proof import proof_for
 
-# Where the plane is taken, between the best point and the reduced problem's solution.
+# The plane is taken at this fraction of the way from the best point to the reduced solution.
 PLANE_AT = 0.1
-# Sums and differences this small a share of their terms are zero.
+# Sums and differences are zero if they are this small a fraction of their terms.
 ROUNDING = 1e-13
-# Scores that were made of numbers this many times as large as themselves are made anew: what
-# rounding had left in those is in them. So it is after a step this many times as long as the way
-# to the target.
+# Scores are recomputed if they are sums of terms this many times as large as they are: the
+# rounding errors of these terms are in them. So they are after a step this many times as long as
+# the way to the target.
 LONG_STEP = 1e3
 
 #: (penalty, line) -> step, value
@@ -35,12 +36,12 @@ Search = Callable
 
 @dataclass
 class Place:
-    """A point: what is penalised, flat; a free intercept apart; and the scores there, at times."""
+    """A point: the penalised variables, flat; a free intercept; and maybe the scores there."""
 
     vector: np.ndarray
     free: np.ndarray
     scores: Any = None
-    made_of: float = 0.0  # how large the coefficients and offsets were that scores are sums of
+    made_of: float = 0.0  # the size of the coefficients and offsets whose scores were summed up
 
     @property
     def penalty(self):
@@ -48,7 +49,7 @@ class Place:
 
 
 class Plane(NamedTuple):
-    """A plane under the risk, a.w + e.b + constant, and what is remembered of it."""
+    """A plane below the risk, a.w + e.b + constant, and its packed slope."""
 
     a: np.ndarray
     e: np.ndarray
@@ -57,7 +58,7 @@ class Plane(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Where a step has led to."""
+    """The result of a step."""
 
     step: float
     center: Place
@@ -67,13 +68,13 @@ class Answer(NamedTuple):
 
 
 class Oracle:
-    """Answers from rows and a risk.
+    """Answers by rows and a risk.
 
     Parameters
     ----------
     problem : Problem
     monitor : Monitor
-        Learns how long what takes.
+        Its phases add up times.
     """
 
     def __init__(self, problem: Problem, monitor: Monitor):
@@ -83,7 +84,7 @@ class Oracle:
         self.proof = proof_for(problem)
 
     def begin(self, center: Place, dual) -> tuple[list[Plane], Answer]:
-        """Return the planes that `dual` stands for, and the answer to no step at all."""
+        """Return the planes of the dual variables `dual`, and the answer to a step of zero."""
         self._add_scores(center)
         with self.monitor.phase("planes"):
             cut = self.problem.risk.cut(center.scores)
@@ -94,7 +95,7 @@ class Oracle:
         return known, self._answer_at(0.0, center, cut)
 
     def jump(self, target: Place) -> Answer:
-        """Go to the target, and take the plane there."""
+        """Move to the target, and take the plane there."""
         self._add_scores(target)
         with self.monitor.phase("planes"):
             cut = self.problem.risk.cut(target.scores)
@@ -107,14 +108,14 @@ class Oracle:
         return self._answer(step, place, penalty + cut.value, cut, place)
 
     def step(self, center: Place, target: Place, search: Search, instead_of_zero: float) -> Answer:
-        """Go from the center towards the target as far as `search` says; or if that says 0, as
-        far as another step does, if that is not 0.
+        """Move the center towards the target by the step that `search` finds.
 
-        In place: the center moves, and the target becomes the point of the plane.
+        If that is zero, the step is `instead_of_zero`. The target becomes the point of the plane.
+        Both change in place.
         """
         coef = self._rounded(target)
         with self.monitor.phase("line search"):
-            # Before the scores: a GPU need not have made them yet when these sums are here.
+            # Before the scores: a GPU may still compute them while these sums are waited for.
             ahead, sums = passes.of(center.vector).way(center.vector, target.vector)
             a, b, square = on_host(sums).sum(axis=0).tolist()
             penalty = Penalty(a, b, 0.5 * square)
@@ -123,12 +124,12 @@ class Oracle:
             change = target.scores
             change -= center.scores
             if penalty.a <= ROUNDING**2 * 2.0 * penalty.c:
-                # A direction made of rounding would be followed very far; a free intercept may
-                # move.
+                # The direction is rounding error, and would be followed very far. Only a free
+                # intercept may move.
                 ahead[:] = 0.0
                 penalty = Penalty(0.0, 0.0, penalty.c)
                 moved = target.free - center.free if center.free.size else 0.0
-                change[...] = beside(moved, change)
+                change[...] = move_to(moved, change)
             line = self.problem.risk.line(center.scores, change)
             step, value = search(penalty, line)
             if step == 0.0 and instead_of_zero > 0.0:
@@ -150,9 +151,9 @@ class Oracle:
         return self._answer(step, center, value, cut, target)
 
     def certify(self, best: Place, slopes, dual) -> tuple[Certificate, object]:
-        """Rebuild both values: from the best point, and from the planes' slopes, if there are any.
+        """Recompute both values: of the best point, and of the planes' slopes, if there are any.
 
-        Returns the certificate and the dual variables.
+        Return the certificate and the dual variables.
         """
         tol = self.monitor.tol
         coef, offset = self.split(best)
@@ -166,7 +167,7 @@ class Oracle:
         vector, free = as_array(coef, np.float64).ravel(), np.empty(0)
         offset = np.atleast_1d(np.asarray(offset, dtype=np.float64))
         if self.intercept is Intercept.PENALIZED:
-            vector = np.concatenate([vector, beside(offset, vector)])
+            vector = np.concatenate([vector, move_to(offset, vector)])
         elif self.intercept is Intercept.FREE:
             free = offset
         return Place(vector, free)
@@ -193,34 +194,34 @@ class Oracle:
         return Answer(step, center, value, plane, cut.active)
 
     def _rounded(self, place):
-        """Round the coefficients of two classes where that helps; return what `scores` takes."""
+        """Round the coefficients of two classes if rows want that; return what `scores` takes."""
         return None if self.outputs else self.problem.rows.round(place.vector[: self.n_features])
 
     def _add_scores(self, place, coef=None):
-        """Find the scores of a place; `coef` may be what `_rounded` has returned."""
+        """Compute the scores of a place; `coef` may be the result of `_rounded`."""
         with self.monitor.phase("scores"):
             coef = self.split(place)[0] if coef is None else coef
             place.scores = self.problem.rows.scores(coef)
             if place.free.size > 1:
                 place.free = self.problem.risk.useful_offset(place.scores, place.free)
             if np.any(offset := self._offset(place)):
-                place.scores += beside(offset, place.scores)
+                place.scores += move_to(offset, place.scores)
 
     def _combine(self, slope):
         return self.problem.rows.combine(slope).ravel()
 
     def _plane(self, a, slope, constant, code) -> Plane:
-        """Return the plane that one slope of the risk makes; a is X^T of it."""
+        """Return the plane of one slope of the risk; a is X^T of the slope."""
         if self.intercept is Intercept.NONE:
             return Plane(a, np.empty(0), constant, code)
         total, size = on_host(slope.sum(axis=0)), on_host(np.abs(slope).sum(axis=0))
         return self.with_intercept(a, np.atleast_1d(total), size, constant, code)
 
     def with_intercept(self, a, e, size, constant, code) -> Plane:
-        """Return a plane of the slopes a and e, in w and b; `size` are the sums of e's |terms|."""
+        """Return a plane with slopes a in w and e in b; `size` are sums of the |terms| of e."""
         e[np.abs(e) <= ROUNDING * size] = 0.0
         if self.intercept is Intercept.PENALIZED:
-            a, e = np.concatenate([a, beside(e, a)]), np.empty(0)
+            a, e = np.concatenate([a, move_to(e, a)]), np.empty(0)
         return Plane(a, e, constant, code)
 
 

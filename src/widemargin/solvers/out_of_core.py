@@ -1,11 +1,11 @@
-"""What coordinate descent needs when rows do not fit into memory.
+"""Common parts of coordinate descent for rows that do not fit into memory.
 
-Problem and dual as in coordinate.py. In memory are w, one alpha per row, and pieces of the rows;
-a step is the same, by the same kernel. What the solvers in stream.py and block_minimization.py
-differ in is which rows are in memory, for how long, and what happens while others are read.
+Problem and dual as in coordinate.py. Memory holds w, one alpha per row, and pieces of the rows. A
+step is the same, by the same kernel. The solvers in stream.py and block_minimization.py differ in
+which rows are in memory, for how long, and what happens while others are read.
 
-The gap is the sum of one share per row, each seen when the row was last visited. Once that sum
-promises that the tolerance is met, both values are computed in one pass over the disk.
+Each row contributes to the gap, by its last visit. When the sum of these contributions predicts
+that the tolerance is reached, both values are computed in one pass over the disk.
 """
 
 import threading
@@ -25,33 +25,34 @@ from widemargin.solvers.multiple import improved
 from widemargin.solvers.pieces import Piece
 from widemargin.solvers.schedule import OVERSTEP
 
-# Bytes per row that are in memory whatever the budget: alpha, cost, label, share of the gap,
-# scores, their multiple and dual variables of a check, and what a caller keeps of the labels.
+# Bytes per row that are needed whatever the budget: alpha, cost, label and gap contribution;
+# scores, their multiple and dual variables during a check; and the labels that the caller keeps.
 _BYTES_PER_ROW = 8 + 8 + 1 + 4 + 1 + 8 + 8 + 8 + 16
-# Bytes per feature: w, the best w, and the exact one of a check.
+# Bytes per feature: w, the best w, and the exact one during a check.
 _BYTES_PER_FEATURE = 8 + 8 + 8
-# What pieces may take of the room that is left: as they come and go, holes remain between them.
+# The fraction of the remaining budget that pieces may take: they leave holes as they come and go.
 _USABLE = 0.7
-# Blocks that wait for the trainer; and all that are in memory, with what both threads work on, the
+# Blocks that wait for the trainer; and blocks in memory, with those that both threads work on, the
 # batch that the reader decodes, and what Arrow keeps for the next one.
 _BLOCKS_AHEAD, _BLOCKS_IN_MEMORY = 2, 8
 _BLOCK_BYTES = 4 << 20
-# A check, which costs a pass, is made when the gap's shares, as they were seen, promise success;
-# and after this many passes, or so many that they have grown by this share since the last one.
-_PASSES_BETWEEN_CHECKS, _SHARE_BETWEEN_CHECKS = 5, 0.25
+# A check costs a pass. It is made when the gap contributions predict success. It is also made
+# after this many passes, if these are at least this fraction of all passes.
+_PASSES_BETWEEN_CHECKS, _FRACTION_BETWEEN_CHECKS = 5, 0.25
 # Below this tolerance w is kept in double precision.
 _SINGLE_PRECISION_TOL = 1e-4
-_NO_LEAN, _NO_REST = np.empty(0), 0
+_NO_MEAN_DOT, _NO_REST = np.empty(0), 0
 
 
 def bytes_beside_rows(problem):
-    """Return how many bytes w, alpha and the blocks being read take, whatever the budget."""
+    """Return the bytes of w, alpha and the blocks being read, which do not depend on the
+    budget."""
     n, d = problem.rows.n_rows, problem.rows.n_features
     return n * _BYTES_PER_ROW + d * _BYTES_PER_FEATURE + _BLOCKS_IN_MEMORY * _BLOCK_BYTES
 
 
 def room_for_rows(problem, memory_budget):
-    """Return how many bytes of rows the budget leaves room for; ValueError if none."""
+    """Return how many bytes of rows fit into the budget; ValueError if none."""
     needed = bytes_beside_rows(problem)
     least = needed + 2 * _BLOCK_BYTES
     if memory_budget < least:
@@ -64,7 +65,7 @@ def room_for_rows(problem, memory_budget):
 
 
 class OutOfCore:
-    """One run: arrays over all rows, visits to pieces, and gap checks."""
+    """One run: arrays over all rows, visits of pieces, and gap checks."""
 
     def __init__(self, problem, state, monitor, seed):
         self.problem, self.monitor = problem, monitor
@@ -74,7 +75,7 @@ class OutOfCore:
         self.n_counted = max(1, np.count_nonzero(risk.cost))
         self.alpha = np.array(state.dual)
         self.seen_gap = risk.cost.astype(np.float32)
-        # Single precision halves what random access to w costs; each check puts it right again.
+        # Random access to w takes half the time in single precision. Checks restore the exact w.
         single = monitor.tol >= _SINGLE_PRECISION_TOL
         self.w = np.array(state.coef, dtype=np.float32 if single else np.float64)
         self.offset = np.array([0.0, float(self.alpha @ risk.y), 0.0])  # [b, z, k] of the kernels
@@ -88,12 +89,12 @@ class OutOfCore:
         self.optimism = 1.0
         self.predicted = np.inf
         self.passes = 0  # over the rows on disk, of this run
-        self.checked_at = 0  # as many
+        self.checked_at = 0  # the number of passes at the last check
 
     # --- pieces ---------------------------------------------------------------------------
 
     def piece(self, block, wanted):
-        """Return the rows of a block that `wanted`, a mask over them, names; views where all."""
+        """Return the rows of a block that the mask `wanted` selects; views if that is all."""
         risk, size = self.problem.risk, block.end - block.begin
         part = slice(block.begin, block.end)
         norms = np.empty(size)
@@ -117,11 +118,11 @@ class OutOfCore:
         self.offset[0] *= kept(intercept, self.offset[2])
 
     def visit(self, piece, too_large=np.inf, too_small=-np.inf):
-        """Visit all rows of a piece once; return those that do not press against a bound.
+        """Visit all rows of a piece once; return those that shrinking would keep.
 
-        A row does if its gradient is beyond `too_large` at 0, or beyond `too_small` at C.
+        A row is shrunk if its gradient is beyond `too_large` at 0, or beyond `too_small` at C.
         """
-        # Asked for anew at each visit: a check may have balanced them in the meantime.
+        # Read again at each visit: a check may have balanced the dual variables.
         alpha, seen_gap = self.alpha[piece.ids], np.empty(len(piece))
         status = np.empty(len(piece), dtype=np.uint8)
         order = np.arange(len(piece), dtype=np.uint32)
@@ -130,7 +131,7 @@ class OutOfCore:
             kernels.uniform_pass(
                 piece.arrays,
                 piece.norms,
-                _NO_LEAN,
+                _NO_MEAN_DOT,
                 piece.y,
                 piece.cost,
                 self.problem.risk.loss.step_numbers,
@@ -155,19 +156,19 @@ class OutOfCore:
         return np.flatnonzero(status != kernels.SHRUNK)
 
     def absorb_intercept(self):
-        """Let the intercept take over what its constant feature has learnt, see absorbed.py."""
+        """Update the intercept by its constant feature, see absorbed.py."""
         self.offset[0] = kept(self.problem.intercept, self.offset[2]) * self._model_offset()
 
     def _model_offset(self):
         return float(self.offset[0] + self.offset[1] * self.offset[2])
 
-    # --- the proof ------------------------------------------------------------------------
+    # --- gap checks -----------------------------------------------------------------------
 
     def worth_checking(self):
-        """Tell, after a pass over the disk, whether a check would succeed, or is due."""
+        """Return, after a pass over the disk, whether a check is due or would succeed."""
         self.predicted = self.optimism * float(self.seen_gap.sum(dtype=np.float64))
         since = self.passes - self.checked_at
-        if since >= max(_PASSES_BETWEEN_CHECKS, _SHARE_BETWEEN_CHECKS * self.passes):
+        if since >= max(_PASSES_BETWEEN_CHECKS, _FRACTION_BETWEEN_CHECKS * self.passes):
             return True
         penalty = 0.5 * float(np.vdot(self.w.astype(np.float64), self.w))
         if self.problem.intercept is Intercept.PENALIZED:
@@ -178,7 +179,7 @@ class OutOfCore:
         return self.predicted <= self.monitor.tol * (dual + self.predicted)
 
     def check(self, active=0):
-        """Compute both values in one pass over the disk; put the exact w in place."""
+        """Compute both values in one pass over the disk; restore the exact w."""
         problem, monitor, risk = self.problem, self.monitor, self.problem.risk
         with monitor.phase("checks"):
             here = State(self.w.astype(np.float64), self._model_offset(), self.alpha)
@@ -199,7 +200,7 @@ class OutOfCore:
                 some = risk.part(part.start, part.stop)
                 self.alpha[part] = some.unsigned(found.A[part])
                 scores = found.scores[part] + found.offset
-                self.seen_gap[part] = some.gap_shares(scores, self.alpha[part])
+                self.seen_gap[part] = some.row_gaps(scores, self.alpha[part])
             self.w[:] = found.combined
             self.offset[1] = float(found.A.sum())
             if problem.intercept is Intercept.FREE:
@@ -214,9 +215,9 @@ class OutOfCore:
 
 
 class Reader:
-    """A thread that reads blocks of rows, pass after pass, a little ahead of who takes them.
+    """A thread that prefetches blocks of rows, pass after pass.
 
-    Use as a context manager. `busy` are the seconds it spent reading rather than waiting.
+    Use it as a context manager. `busy` is the time in seconds that it spent reading.
     """
 
     def __init__(self, rows):
@@ -237,7 +238,7 @@ class Reader:
     def take(self, timeout):
         """Return the next block, END_OF_PASS, or None if there is none within `timeout` seconds.
 
-        What went wrong in the thread is raised here.
+        Errors of the thread are raised here.
         """
         try:
             item = self.queue.get(timeout=timeout) if timeout else self.queue.get_nowait()
@@ -263,7 +264,7 @@ class Reader:
             self._put(error)
 
     def _put(self, item):
-        """Wait for room; return whether there was any before somebody said stop."""
+        """Wait for room in the queue; return False if the thread has to stop."""
         while not self.stopped.is_set():
             try:
                 self.queue.put(item, timeout=0.05)

@@ -9,14 +9,14 @@ from widemargin.kernels import rows as kernels
 
 @dataclass
 class Piece:
-    """Some rows in CSR form, with all that a visit of coordinate descent needs.
+    """Some rows in CSR form, with everything that coordinate descent needs to visit them.
 
     Attributes
     ----------
     ids : ndarray of shape (m,), uint32
-        Which rows they are, increasing.
+        Which rows they are, in increasing order.
     arrays : (values, indices, indptr)
-        As kernels take them; indptr begins at 0.
+        As for the kernels; indptr begins at 0.
     norms, cost : ndarray of shape (m,)
     y : ndarray of int8, shape (m,)
     """
@@ -41,7 +41,7 @@ class Piece:
         return scores
 
     def take(self, index):
-        """Return the rows `index`, increasing, as a piece of their own memory."""
+        """Return a copy of the rows `index`, which is increasing, as a piece."""
         values, indices, indptr = self.arrays
         lengths = np.diff(indptr)[index]
         new_indptr = np.zeros(index.size + 1, dtype=indptr.dtype)
@@ -55,7 +55,7 @@ class Piece:
 
     @staticmethod
     def joined(pieces):
-        """Return the rows of several pieces as one."""
+        """Return the rows of several pieces as one piece."""
         ends = np.cumsum([piece.arrays[2][-1] for piece in pieces])
         starts = [0, *ends[:-1]]
         indptr = [piece.arrays[2][1:] + start for piece, start in zip(pieces, starts)]

@@ -1,9 +1,9 @@
-"""What cutting planes remember of each plane, so that others can check the bound.
+"""What cutting planes store for each plane, so that the bound can be recomputed.
 
-A plane under the risk is a slope, and the bundle's solution is a convex combination of slopes:
-the dual variables that prove its bound. Where the risk knows its own dual, these are one array,
-and slopes are remembered packed. Where it does not, a plane is remembered by the point at which
-it touches the risk: whoever has the rows can find the plane again.
+A plane below the risk is a slope. The bundle's solution is a convex combination of slopes: the
+dual variables of its bound. If the risk has a dual in closed form, these are one array, and
+packed slopes are stored. Otherwise, the point at which a plane touches the risk is stored: the
+plane can be recomputed from it and the rows.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from widemargin.risk import RowRisk
 
 
 def proof_for(problem: Problem):
-    """Return what remembers planes of this problem."""
+    """Return the proof of this problem: what it stores for each plane."""
     return DualVariables(problem) if isinstance(problem.risk, RowRisk) else Points(problem)
 
 
@@ -26,26 +26,26 @@ class DualVariables:
         self.merge = problem.risk.merge
 
     def known(self, dual, first_cut):
-        """Yield (slope, constant, code) of the planes that `dual` stands for."""
+        """Yield (slope, constant, code) of the planes of the dual variables `dual`."""
         risk = self.risk
         A = feasible_near(self.problem, dual)
         if self.problem.intercept is Intercept.FREE and not A.any():
-            # The first cut alone would leave the intercept nothing to hold on to.
+            # With the first cut alone, nothing would hold back a free intercept.
             A = risk.balanced(risk.feasible(-first_cut.slope))
         if A.any():
             yield -A, risk.dual(A), -A
 
     def code(self, cut, coef):
-        """Return what to remember of a cut made at `coef`."""
+        """Return the code to store for a cut made at `coef`."""
         return cut.code
 
     def dual(self, slopes):
         """Return the dual variables of a State for a combination [(weight, code)]."""
-        return self.risk.unsigned(self.risk.mixed(slopes))
+        return self.risk.unsigned(self.risk.weighted_sum(slopes))
 
 
 class Points:
-    """Points at which planes touch; as `DualVariables`."""
+    """Points at which planes touch the risk; methods as in `DualVariables`."""
 
     def __init__(self, problem):
         self.problem = problem
@@ -59,7 +59,7 @@ class Points:
         return Tangents(np.ones(1), coef[None])
 
     def merge(self, code, weight, other, other_weight):
-        return Tangents.mixed([(weight, code), (other_weight, other)])
+        return Tangents.weighted_sum([(weight, code), (other_weight, other)])
 
     def dual(self, slopes):
-        return Tangents.mixed(slopes)
+        return Tangents.weighted_sum(slopes)

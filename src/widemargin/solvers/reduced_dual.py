@@ -3,30 +3,30 @@
     max over z   c.z - 1/2 z'Hz      z >= 0,  sum(z) = 1,  E'z = 0
 
 H (m, m) is the planes' Gram matrix, c (m,) their constants, E (m, q) their slopes in a free
-intercept (q = 0 without one). z starts feasible and stays so; every step gains. The planes that
-are free to have a weight grow by the one that promises most, and shrink by the first whose
-weight meets zero on the way to the best weights of all free ones.
+intercept (q = 0 without one). z starts feasible and stays so, and every step gains. The working
+set of planes with a weight grows by the plane with the largest slope. It shrinks by the first
+plane whose weight becomes zero on the way to the best weights of the set.
 """
 
 import numpy as np
 
 from widemargin.kernels import bundle
 
-# A sum of this share of its terms' sizes is zero.
+# A sum is zero if it is this fraction of the sizes of its terms.
 _ROUNDING = 1e-12
 
 
 def ascend(H, c, E, z, nu, tolerance: float) -> None:
     """Move z (m,) to the maximum, within `tolerance` in value.
 
-    nu (1 + q,) receives the multipliers: the height of the planes at the solution, then minus
-    the free intercept there; it should come in as the last solution's.
+    nu (1 + q,) has the multipliers of the last solution, and receives those of the new one: the
+    height of the planes at the solution, then minus the free intercept there.
     """
     held = _held_offsets(E, nu)
     E = E[:, held]
     unit = np.abs(E).max(axis=0, initial=0.0)
     unit[unit == 0.0] = 1.0
-    # All constraints are of about the same size, that of a class of little weight as well.
+    # All constraints get about the same size, also that of a class of little weight.
     N = np.column_stack([np.ones(len(c)), E / unit])
     multipliers = np.append(nu[0], nu[1 + held] * unit)
     bundle.ascend(np.ascontiguousarray(H), c, N, z, multipliers, tolerance)
@@ -34,11 +34,11 @@ def ascend(H, c, E, z, nu, tolerance: float) -> None:
 
 
 def _held_offsets(E, nu):
-    """Return the places of the offsets that constraints hold on to, all of them but one at most.
+    """Return the indices of the offsets that the constraints determine, all but one at most.
 
-    Where the slopes of every plane sum to zero, as those of a multi-class loss do, anything can be
-    added to all offsets. That of the class that planes have most to do with is made zero: then no
-    constraint is a difference of larger ones, and no offset is.
+    If the slopes of every plane sum to zero, as those of a multi-class loss do, any number can be
+    added to all offsets. Then the offset of the class with the largest slopes is fixed to zero, so
+    that neither a constraint nor an offset is a difference of larger numbers.
     """
     q = E.shape[1]
     sizes = np.abs(E)

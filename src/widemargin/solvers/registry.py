@@ -1,4 +1,4 @@
-"""All solvers, and what is known of each one before it is imported.
+"""All solvers, and their declarations, which are known before a solver is imported.
 
 This module imports no solver, no NumPy and no Numba, so that the command line can show its lists
 at once. A new solver is a file with a class, see base.py, and an entry of `SOLVERS`.
@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
-#: between the names of a solver and of the one that it handed over to, in `solver_`
+#: between the names of a solver and of the one that took over from it, in `solver_`
 THEN = ", then "
 
 
 class Place(StrEnum):
-    """Where rows are, which says what a solver can do with them."""
+    """Where rows are; solvers say which of these they can use."""
 
-    MEMORY = "in memory"  # single rows are at hand
+    MEMORY = "in memory"  # single rows can be read
     PRODUCTS = "known by their products alone"
     DISK = "on disk"  # blocks of rows, in order
     GPU = "on a GPU"
@@ -24,7 +24,7 @@ class Place(StrEnum):
 
 
 class RiskKind(StrEnum):
-    """The kinds of risks that solvers tell apart."""
+    """The kinds of risks, of which solvers say which they can minimise."""
 
     MARGIN = "two classes at a time"
     CRAMMER_SINGER = "multi_class='crammer_singer'"
@@ -33,12 +33,12 @@ class RiskKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Declaration:
-    """What is known of a solver before it is imported.
+    """A solver's declaration.
 
     Attributes
     ----------
     name : str
-        What `solver=` calls it.
+        Its name for `solver=`.
     summary : str
         A few words for help texts.
     classes : mapping from RiskKind to str
@@ -46,7 +46,7 @@ class Declaration:
     settings : mapping
         Keyword arguments of these classes.
     told : tuple of {"seed", "memory_budget"}
-        Further ones, which the user chooses.
+        Further keyword arguments, which the user chooses.
     rows : tuple of Place
         The rows it takes. On a cluster it must be a `base.AsksOracle`.
     counts : {"pass", "iteration"}
@@ -71,7 +71,7 @@ class Declaration:
     keeps_checkpoints: bool = False
 
     def takes(self, rows: Place | None = None, risk: RiskKind | None = None) -> bool:
-        """Return whether it can work on such rows, and on such a risk; None is any."""
+        """Return whether it can work on such rows and such a risk; None stands for any."""
         return (rows is None or rows in self.rows) and (risk is None or risk in self.classes)
 
 

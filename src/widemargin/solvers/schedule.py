@@ -1,7 +1,7 @@
-"""Which rows a pass of coordinate descent visits.
+"""The order in which coordinate descent visits rows.
 
-A schedule owns the order of visits and what it learns from them; the step itself is the
-kernel's, and the same for both.
+A schedule decides which rows a pass visits, and learns from the visits. The steps are made by the
+kernels, and are the same for both schedules.
 """
 
 from collections.abc import Callable
@@ -13,22 +13,23 @@ from widemargin.kernels import coordinate as kernels
 
 #: Glasmachers & Dogan's constants: lowest and highest preference, and how fast they change
 PREFERENCES = 1.0 / 20.0, 20.0, 1.0 / 5.0
-# A pass of the adaptive schedule visits each row at most once, as long as that leaves at
-# least this share of all rows: below it, composing the order would cost more than visits.
+# A pass of the adaptive schedule visits each row at most once, if that leaves at least this
+# fraction of all rows. Below it, composing the order would cost more than the visits.
 _SMALLEST_PASS = 0.2
-# Preferences where training goes on from an earlier one, by where a row's dual variable is.
+# Preferences at a warm start: of dual variables between bounds, at a bound but not zero, and zero.
 _INSIDE, _AT_BOUND, _AT_ZERO = 2.0, 0.5, 0.2
-# A row falls asleep at a bound if the square by which it would push w beyond is more than so many
-# times the largest by which a row has moved it in the last pass.
+# A row at a bound becomes inactive if the squared change of w by its step beyond the bound is more
+# than this many times the largest of any row in the last pass.
 _PUSHED = 1.0
-# How many passes a row rests for that a uniform one finds at a bound with nothing to gain.
+# How many passes a row rests if a uniform pass finds it at a bound with nothing to gain.
 _REST = 2
-#: Steps go this much farther than to the maximum over one variable. Any factor below 2 raises the
-#: dual; this one needs up to a third fewer visits where there are many.
+#: Overrelaxation: steps are longer by this factor than to the maximum over one variable. Any
+#: factor below 2 raises the dual; this one saves up to a third of the visits if there are many.
 OVERSTEP = 1.3
-# Uniform passes go less far at first, where that takes many a variable to a bound too soon.
+# In the first uniform passes steps are shorter: longer ones would take many variables to a bound
+# too early.
 _OVERSTEP_AT_FIRST, _FIRST_PASSES = 1.1, 30
-# Where the offset of the scores stands among the kernels' arguments.
+# The place of `offset` among the kernels' arguments.
 _OFFSET = 8
 
 
@@ -40,16 +41,16 @@ class _Schedule:
     rows : ndarray of shape (m,), uint32
         The rows that count.
     n_rows : int
-        How many there are.
+        How many rows there are in all.
     seed : int
     """
 
-    #: whether free dual variables are worth solving for together
+    #: whether joint steps for free dual variables are worth their cost
     faces: ClassVar[bool] = False
 
     def __init__(self, rows, n_rows, seed):
         self.rows, self.order = rows, rows.copy()
-        # xorshift64 must not start at zero.
+        # The state of xorshift64 must not be zero.
         self.generator = np.array([2 * seed + 1], dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         self.last_count = rows.size
 
@@ -57,16 +58,16 @@ class _Schedule:
         """Learn where dual variables are at the start: masks over all rows, (n,)."""
 
     def _shuffled(self, count):
-        """Shuffle the first of the order, and return them, (count,)."""
+        """Shuffle the first `count` of the order, and return them."""
         self.last_count = count
         kernels.shuffle(self.order, 0, count, self.generator)
         return self.order[:count]
 
 
 class Shrinking(_Schedule):
-    """Active rows, from which those that have long had nothing to gain are shrunk away."""
+    """Active rows; rows that have had nothing to gain for long are shrunk."""
 
-    #: of the offsets of all classes
+    #: the largest move of the offsets of all classes
     largest: ClassVar[Callable[..., float]] = staticmethod(np.max)
 
     def __init__(self, rows, n_rows, seed):
@@ -75,14 +76,14 @@ class Shrinking(_Schedule):
 
     def _start_with(self, active):
         self.active = active
-        self.offset = None  # of the scores when rows are first left out
+        self.offset = None  # the intercept when rows were first left out
         self._forget()
 
     def _forget(self):
-        """Forget what rows are shrunk away by."""
+        """Forget the thresholds for shrinking."""
 
     def activate(self, wanted):
-        """Bring back the rows of the mask `wanted`, after a look at all of them."""
+        """Reactivate the rows of the mask `wanted`, after a check of all rows."""
         wanted = wanted.copy()
         wanted[self.active] = True
         self._start_with(self.rows[wanted[self.rows]])
@@ -91,10 +92,10 @@ class Shrinking(_Schedule):
         self._start_with(self.rows.copy())
 
     def _watch_offset(self, offset, room):
-        """Bring all rows back once the intercept has moved by more than `room`.
+        """Reactivate all rows once the intercept has moved by more than `room`.
 
-        A row left out was that far from having anything to gain. The intercept moves all
-        scores alike, and only rows that are visited could hold it back.
+        An inactive row was at least that far from having anything to gain. The intercept changes
+        all scores by the same amount, and only rows that are visited can hold it back.
         """
         if self.offset is None:
             self.offset = offset
@@ -110,12 +111,12 @@ class Preferred(_Schedule):
         self.preference = np.zeros(n_rows)
         self.preference[rows] = 1.0
         self.informed = False  # before the first pass
-        # Credits start spread out, so that rows of equal preference do not come in step.
+        # Credits start at random, so that rows of equal preference are not due in the same pass.
         self.credit = np.random.default_rng(seed).random(n_rows)
         self.least = _SMALLEST_PASS * rows.size
 
     def inform(self, inside, at_bound):
-        # Inside of their bounds they have most to do; of those at zero few will leave it.
+        # Rows between their bounds have the most to gain. Few of those at zero will leave it.
         counted = self.preference > 0.0
         for rows, preference in ((counted, _AT_ZERO), (at_bound, _AT_BOUND), (inside, _INSIDE)):
             self.preference[counted & rows] = preference
@@ -125,7 +126,7 @@ class Preferred(_Schedule):
         """Do nothing."""
 
     def _compose(self):
-        """Put a pass's rows into the order; return how many."""
+        """Compose the order of a pass; return the number of its rows."""
         return kernels.adaptive_order(self.preference, self.credit, self.least, self.order)
 
 
@@ -133,13 +134,13 @@ class Preferred(_Schedule):
 
 
 class UniformSchedule(Shrinking):
-    """All active rows once a pass; rows pressing against a bound are shrunk away.
+    """All active rows once a pass, with shrinking.
 
-    Those that a visit finds at a bound, with nothing to gain, are left out of the next two passes.
+    A row that a visit finds at a bound, with nothing to gain, rests for the next two passes.
     `block` rows that are neighbours in memory are visited together.
     """
 
-    largest = staticmethod(float)  # there is one
+    largest = staticmethod(float)  # there is only one offset
 
     def __init__(self, rows, n_rows, seed, block):
         self.status = np.empty(n_rows, dtype=np.uint8)
@@ -153,9 +154,9 @@ class UniformSchedule(Shrinking):
         self.status[:] = kernels.DUE
 
     def run(self, arguments, absorbing, enough, rows_per_call, must_stop):
-        """Visit the active rows that are due; return how many were visited.
+        """Make one pass over the active rows that are due, whatever `enough` is.
 
-        `absorbing` are K and `kept`, see absorbed.py. One pass, however many would be `enough`.
+        `absorbing` are K and `kept`, see absorbed.py. Return how many rows were visited.
         """
         tally = self.tally
         tally[kernels.LARGEST], tally[kernels.SMALLEST] = -np.inf, np.inf
@@ -185,19 +186,19 @@ class UniformSchedule(Shrinking):
         return visits
 
     def _find_due(self):
-        """List the rows that are due, without those shrunk away; return how many there are."""
+        """List the rows that are due, and drop shrunk ones; return how many are due."""
         n_active, n_due = kernels.due_rows(self.active, self.status, self.due)
         self.active = self.active[:n_active]
         return n_due
 
 
 class AdaptiveSchedule(Preferred):
-    """Rows in proportion to preferences, which adapt to what visits have gained.
+    """Rows in proportion to preferences, which adapt to the gains of visits.
 
-    Those have none that would push w far beyond a bound: they are asleep, until a look at all rows
-    finds that they have something to gain. (Gradients alone would tell less, where rows differ in
-    length.) Blocks of neighbours are for its first pass alone, which all rows come in: later they
-    would cost it several times the visits.
+    A row whose step would move w far beyond its bound has preference zero. It is inactive, until a
+    check of all rows finds that it has something to gain. (Gradients would tell less, if rows
+    differ in norm.) Only the first pass, which has all rows, visits blocks of neighbours: in later
+    passes, blocks would cost several times the visits.
     """
 
     faces = True
@@ -205,12 +206,12 @@ class AdaptiveSchedule(Preferred):
     def __init__(self, rows, n_rows, seed, block):
         super().__init__(rows, n_rows, seed)
         self.block, self.tally = block, np.zeros(kernels.TALLY_SIZE)
-        self.place = np.zeros(2, dtype=np.intp)  # of the order: how many were visited, of how many
+        self.place = np.zeros(2, dtype=np.intp)  # rows of the pass visited so far, and in all
         self.tally[kernels.TOO_LARGE] = self.tally[kernels.SMALLEST] = np.inf
         self.tally[kernels.OFFSET] = np.nan
 
     def activate(self, wanted):
-        """Wake the rows of the mask `wanted`, after a look at all of them."""
+        """Reactivate the rows of the mask `wanted`, after a check of all rows."""
         self.preference[wanted & (self.preference == 0.0)] = 1.0
 
     def _bring_back_all(self):
@@ -218,14 +219,14 @@ class AdaptiveSchedule(Preferred):
         self.tally[kernels.SMALLEST], self.tally[kernels.OFFSET] = np.inf, np.nan
 
     def run(self, arguments, absorbing, enough, rows_per_call, must_stop):
-        """Visit rows, in whole passes, until `enough` were; return how many were visited.
+        """Make whole passes until `enough` rows were visited; return how many were.
 
         `absorbing` are K and `kept`, see absorbed.py.
         """
         m, tally, place = self.rows.size, self.tally, self.place
         first = tally[kernels.MEAN_GAIN] == 0.0
         if first:
-            enough = 1  # the next pass needs to know what this one has gained
+            enough = 1  # the next pass needs the mean gain of this one
             if not self.informed:
                 kernels.shuffle_blocks(self.rows, self.block, self.generator, self.order)
                 place[:] = 0, m
@@ -246,7 +247,7 @@ class AdaptiveSchedule(Preferred):
                 break
         self.last_count = int(place[1])
         if first:
-            # A pass without gain teaches nothing: the next one is as the first.
+            # If nothing was gained there is no mean gain: the next pass is like the first.
             tally[kernels.MEAN_GAIN] = tally[kernels.GAIN] / max(1, visits)
         return visits
 

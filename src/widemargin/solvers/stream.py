@@ -1,16 +1,17 @@
-"""StreamSVM: coordinate descent on what memory holds, while the rest is being read.
+"""StreamSVM: coordinate descent on the rows in memory, while the others are being read.
 
 Problem and dual as in coordinate.py, for hinge and squared hinge.
 
 Matsushima, Vishwanathan & Smola 2012, Algorithms 1 (reader) and 2 (trainer). A reader thread goes
-through the rows on disk, pass after pass. The trainer visits each row that arrives, keeps it if it
-has something to teach, and visits the rows it has kept while it waits for more. A row is let go if
+through the rows on disk, pass after pass. The trainer visits each row that arrives, and keeps it
+unless it is shrunk. While it waits for more, it visits the rows it has kept. A row is dropped if
 
     alpha_i = 0 and its gradient > eps,   or   alpha_i = C and its gradient < -eps,
 
-where eps is the largest violation met in the last n visits, made smaller while memory is nearly
-full. It comes back with the reader's next pass. What differs from the paper: rows arrive, and are
-kept, by blocks; however fast the reader is, kept rows get several visits for each row read.
+where eps is the largest violation of the last n visits, and smaller while memory is nearly full.
+A dropped row comes back with the reader's next pass. There are two changes to the paper: rows
+arrive and are kept by blocks; and kept rows get several visits for each row read, however fast the
+reader is.
 """
 
 from dataclasses import dataclass
@@ -25,13 +26,13 @@ from widemargin.solvers.base import Solver
 from widemargin.solvers.out_of_core import END_OF_PASS, OutOfCore, Reader, room_for_rows
 from widemargin.solvers.pieces import Piece
 
-# Memory counts as nearly full from this share on, and then eps shrinks by this factor.
+# From this fraction on memory counts as nearly full, and eps shrinks by this factor.
 _NEARLY_FULL, _SHRINK = 0.9, 0.9
-# Visits to kept rows for each row that was read, at least.
+# At least this many visits to kept rows for each row that was read.
 _VISITS_TO_KEPT_ROWS = 4.0
-# Pieces smaller than this are joined: a kernel call should last longer than it takes to make.
+# Smaller pieces are joined: the kernel should take longer than its call.
 _SMALL_PIECE = 1 << 20
-# Seconds to wait for the reader where there is nothing else to do.
+# How many seconds to wait for the reader if there is nothing else to do.
 _PATIENCE = 0.05
 
 
@@ -88,7 +89,7 @@ class _Run(OutOfCore):
         return self.best
 
     def _take(self, reader):
-        """Visit the rows that have arrived, or kept ones if none have; tell if a pass ended."""
+        """Visit the next block, or kept rows if there is none; return whether a pass ended."""
         with self.monitor.phase("waiting"):
             block = reader.take(timeout=0.0 if self.pieces else _PATIENCE)
         if block is END_OF_PASS:
@@ -105,14 +106,14 @@ class _Run(OutOfCore):
         return False
 
     def _visit_kept(self):
-        """Visit one piece, and let go what has nothing more to teach."""
+        """Visit one piece, and drop the rows that are shrunk."""
         if self.turn >= len(self.pieces):
             self.random.shuffle(self.pieces)
             self.turn = 0
         piece = self.pieces[self.turn]
         kept = self.visit(piece, self.eps, -self.eps)
         self.owed -= len(piece)
-        if kept.size < 0.7 * len(piece):  # a copy is worth its price
+        if kept.size < 0.7 * len(piece):  # else a copy is not worth its cost
             self._let_go(self.turn)
             self._keep(piece.take(kept))
         else:
@@ -133,7 +134,7 @@ class _Run(OutOfCore):
         self.in_memory[piece.ids] = True
 
     def _let_go(self, index):
-        """Take a piece out of memory, and return it."""
+        """Remove a piece from memory, and return it."""
         piece = self.pieces.pop(index)
         self.size -= piece.nbytes
         self.in_memory[piece.ids] = False
@@ -142,7 +143,7 @@ class _Run(OutOfCore):
         return piece
 
     def _end_sweep(self):
-        """As many visits as there are rows have been made."""
+        """After as many visits as there are rows, update eps and the intercept."""
         self.sweep_ends = self.visits + self.n_counted
         self.absorb_intercept()
         tally = self.tally

@@ -1,9 +1,9 @@
-// What every kernel uses. kernels/cuda_source.py puts it into the sources that include it.
+// Used by all kernels: kernels/cuda_source.py puts it into the sources that include it.
 // Sums have a fixed order, or are sums of integers, so that the same input gives the same bits.
 
 typedef long long integer;
 
-// Returns to thread k the sum of numbers k of all threads of a block; in a fixed order.
+// Returns the sum of numbers k of all threads of a block to thread k, in a fixed order.
 template <int K> __device__ double block_sum(double (&sums)[K]) {
     __shared__ double of_warp[K][33];
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;

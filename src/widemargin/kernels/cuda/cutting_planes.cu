@@ -20,9 +20,9 @@ extern "C" __global__ void way(const double* __restrict__ start, const double* _
     leave(sums, partial);
 }
 
-// out (n,) = a sum of rows of `vectors`. chosen is how many; their weights, from place 1 on; which
-// they are, from place 1 + m on.
-extern "C" __global__ void mixture(const double* __restrict__ vectors,
+// out (n,) = a weighted sum of rows of `vectors`. `chosen` has the number of these rows, their
+// weights from place 1 on, and their indices from place 1 + m on.
+extern "C" __global__ void weighted_sum(const double* __restrict__ vectors,
                                    const double* __restrict__ chosen, int m, integer n,
                                    double* __restrict__ out) {
     const int count = (int)chosen[0];
@@ -35,13 +35,13 @@ extern "C" __global__ void mixture(const double* __restrict__ vectors,
     }
 }
 
-// partial (parts, m + 1) = products of `vectors` (m, n), and of v itself, with v, of a part of the
-// numbers each. A block takes eight vectors.
+// partial (parts, m + 1) = the products of `vectors` (m, n), and of v itself, with v, for a part
+// of the numbers each. A block takes eight vectors.
 extern "C" __global__ void products(const double* __restrict__ vectors,
                                     const double* __restrict__ v, int m, integer n,
                                     double* partial) {
-    const integer share = (n + gridDim.x - 1) / gridDim.x;
-    const integer begin = blockIdx.x * share, end = begin + share < n ? begin + share : n;
+    const integer chunk = (n + gridDim.x - 1) / gridDim.x;
+    const integer begin = blockIdx.x * chunk, end = begin + chunk < n ? begin + chunk : n;
     const int first = 8 * blockIdx.y;
     const double* from[8];
     double sums[8];
@@ -64,17 +64,18 @@ extern "C" __global__ void products(const double* __restrict__ vectors,
 // ---- a step ----
 
 // Finds the step at which  1/2 a step^2 + b step + losses  is lowest on the way from scores S to
-// T, or takes `instead` if that is 0. S becomes the scores there. slope is that of the losses a
-// little farther on, by `farther` of what is left of the way, and lossy has a bit per row: whether
-// that is not 0. found = step, a, b, c, losses there; losses, -r* of the slope and rows with a
-// loss at its place. a, b and c are sums over the m rows of `penalty`; if a is less than
-// `rounding` c, a and b are zero, and the way is `instead_of_way`, the same for all rows.
+// T, or takes `instead` if that is 0. S becomes the scores there. slope is that of the losses at a
+// point a little farther on, by `farther` of what is left of the way. lossy has a bit per row:
+// whether its slope is not 0. found = step, a, b, c, losses at the step; losses, -r* of the slope
+// and rows with a loss at the point farther on. a, b and c are sums over the m rows of `penalty`;
+// if a is less than `rounding` c, a and b are zero, and the way is `instead_of_way`, the same for
+// all rows.
 //
-// The function's slope has many small jumps, and so is nearly a straight line between two steps:
-// of those at which it is looked at next, some are close to where that is zero, and others not so
-// close, until what is left to gain between two of them is `enough`, as a share of the losses at
-// 0. residual and rate are room for the rows' losses along the line. partial has room for two times
-// the blocks' sums: those of one round may still be read while those of the next are left.
+// The function's slope has many small jumps, so it is nearly linear between two steps. Of the next
+// steps to be evaluated, some are close to the zero of that line, and others less close, until the
+// possible gain between two of them is `enough`, as a fraction of the losses at 0. residual and
+// rate are room for the rows' losses along the line. partial has room for twice the blocks' sums:
+// those of one round may still be read while those of the next are stored.
 extern "C" __global__ void __launch_bounds__(256) margin_walk(
     const signed char* __restrict__ y, const double* __restrict__ cost, double eps, double low,
     double high, double bend, double* __restrict__ S, const double* __restrict__ T, const double* __restrict__ penalty,
@@ -108,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(256) margin_walk(
         for (int k = 0; k < 9; ++k) sums[k] = 0.0;
         for (integer first = (integer)blockIdx.x * blockDim.x + threadIdx.x; first < n;
              first += 4 * apart) {
-            double z[4], r[4], c[4];  // on their way at the same time
+            double z[4], r[4], c[4];  // four loads at the same time
             #pragma unroll
             for (int q = 0; q < 4; ++q) {
                 const integer i = first + q * apart;
@@ -139,7 +140,7 @@ extern "C" __global__ void __launch_bounds__(256) margin_walk(
         all_sums(sums, partial + (looks++ & 1) * gridDim.x * 9, gate, slopes);
         if (round == 0) enough *= slopes[8];
         for (int k = 0; k < 8; ++k) slopes[k] += b + a * look[k];
-        if (round == 0 && slopes[0] >= 0.0) break;  // it never falls
+        if (round == 0 && slopes[0] >= 0.0) break;  // 0 is the minimum
         for (int k = 0; k < 8; ++k) {
             if (slopes[k] >= 0.0) {
                 right = look[k];
@@ -156,13 +157,13 @@ extern "C" __global__ void __launch_bounds__(256) margin_walk(
             for (int k = 0; k < 8; ++k) look[k] = left + (right - left) * ((k + 1) / 8.0);
             continue;
         }
-        // Where the tangents at both cross, so much is left to gain.
-        const double width = right - left, share = -left_slope / (right_slope - left_slope);
-        step = left + width * share;
-        if (width * share * right_slope <= enough) break;
+        // An upper bound on what is left to gain: where the tangents at both ends cross.
+        const double width = right - left, fraction = -left_slope / (right_slope - left_slope);
+        step = left + width * fraction;
+        if (width * fraction * right_slope <= enough) break;
         for (int k = 0; k < 8; ++k) {
             const double away = k < 4 ? -nearness[k] : nearness[7 - k];
-            look[k] = left + width * fmin(fmax(share + away, 0.0), 1.0);
+            look[k] = left + width * fmin(fmax(fraction + away, 0.0), 1.0);
         }
     }
     if (step == 0.0) step = instead;
@@ -186,7 +187,7 @@ extern "C" __global__ void __launch_bounds__(256) margin_walk(
             const Cut now = cut_of(label[q], weight[q], loss, here[q]);
             const Cut later = cut_of(label[q], weight[q], loss, here[q] + farther * ahead[q]);
             const unsigned bits = __ballot_sync(0xffffffffu, i < n && later.slope != 0.0);
-            // In the order of NumPy's packbits: the first of eight rows is a byte's highest bit.
+            // In the order of NumPy's packbits: the first of eight rows is the highest bit.
             if (lane == 0 && i < n) lossy[i / 32] = __byte_perm(__brev(bits), 0, 0x0123);
             if (i >= n) continue;
             S[i] = here[q];

@@ -1,7 +1,7 @@
 // Sums over all blocks of a kernel whose blocks wait for each other.
 
-// All threads of all blocks wait here for each other: they must run at the same time. gate is two
-// zeros before the first call: how many blocks have come, and how often all have.
+// All threads of all blocks wait here for each other, so they must run at the same time. gate is
+// two zeros before the first call: how many blocks have come, and how often all of them have.
 __device__ void meet(unsigned* gate) {
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -20,9 +20,8 @@ __device__ void meet(unsigned* gate) {
     __syncthreads();
 }
 
-// total = the sums over all threads of all blocks, for each of them; in a fixed order. A warp adds
-// up what blocks have left of one sum, which is on its way at the same time: all blocks wait for
-// the slowest.
+// total = the sums over all threads of all blocks, for each of them, in a fixed order. A warp adds
+// up the blocks' parts of one sum, all warps at the same time: all blocks wait for the slowest.
 template <int K> __device__ void all_sums(double (&sums)[K], double* partial, unsigned* gate,
                                           double (&total)[K]) {
     __shared__ double of_all[K];

@@ -1,4 +1,4 @@
-// The losses of two classes, by the numbers of losses.py: what kernels/loss.py does.
+// Two-class losses, by the numbers of losses.py: as kernels/loss.py.
 
 struct Loss {
     double eps, low, high, bend, steepness;
@@ -8,7 +8,7 @@ __device__ Loss loss_of(double eps, double low, double high, double bend) {
     return {eps, low, high, bend, bend > 0.0 ? 1.0 / bend : 1e300};
 }
 
-// How far a residual is beyond what costs nothing, with its sign.
+// How far a residual is beyond eps, with its sign; 0 within eps.
 __device__ double beyond(const Loss& loss, double residual) {
     return residual - fmin(fmax(residual, -loss.eps), loss.eps);
 }
@@ -18,21 +18,21 @@ __device__ double slope_at(const Loss& loss, double excess) {
     return fmin(fmax(excess * loss.steepness, loss.low), loss.high);
 }
 
-// Its curvature there, which is the steepness or zero.
+// Its curvature there: the steepness, or zero.
 __device__ double curvature_at(const Loss& loss, double excess) {
     const double steep = excess * loss.steepness;
     return excess != 0.0 && steep > loss.low && steep < loss.high ? loss.steepness : 0.0;
 }
 
-// How many of the residuals at which it goes over to another piece are passed. At a kink a row is
-// on the piece between both.
+// How many of the residuals at which the piece changes are passed. At a kink a row is on the piece
+// between both.
 __device__ int piece_at(const Loss& loss, double residual) {
     const int above = (residual > loss.eps) + (residual > loss.eps + loss.high * loss.bend);
     if (loss.low == 0.0) return above;
     return above + (residual >= -loss.eps) + (residual > loss.low * loss.bend - loss.eps);
 }
 
-// A row's loss, its slope, its share of -r* of the slopes, and 1 if it has a loss.
+// A row's loss, its slope, its term of -r* of the slopes, and 1 if it has a loss.
 struct Cut {
     double loss, slope, height, on;
 };

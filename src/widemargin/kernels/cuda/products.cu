@@ -1,10 +1,10 @@
 // Products with rows, dense and sparse, and copies of some rows. Rows may be float32, float64 or
-// bytes; what is summed up is float64.
+// bytes; sums are float64.
 #include "common.cuh"
 
 // ---- products with dense rows X (n, d); G and results have K columns, V (K, d) K rows ----
 
-// A warp takes ROWS rows at a time, so that many loads are on their way.
+// A warp takes ROWS rows at a time, so that many loads run at the same time.
 template <typename X_t, int K>
 __global__ void dense_scores(const X_t* X, integer n, int d, const double* V, double* out) {
     const int ROWS = K > 2 ? 2 : 4;
@@ -50,8 +50,8 @@ __global__ void dense_combine(const X_t* X, integer n, int d, const double* G, b
     const int lane = threadIdx.x & 31, row = threadIdx.x >> 5;
     const int column = blockIdx.y * 64 + lane;
     const bool near = column < d, far = column + 32 < d;
-    const integer share = (n + gridDim.x - 1) / gridDim.x;
-    const integer begin = blockIdx.x * share, end = begin + share < n ? begin + share : n;
+    const integer chunk = (n + gridDim.x - 1) / gridDim.x;
+    const integer begin = blockIdx.x * chunk, end = begin + chunk < n ? begin + chunk : n;
     double sums[2][K];
     for (int k = 0; k < K; ++k) sums[0][k] = sums[1][k] = 0.0;
     for (integer i = begin + row * ROWS; i < end; i += 8 * ROWS) {
@@ -111,7 +111,7 @@ __global__ void sparse_dot(const X_t* values, const int* places, const integer* 
         for (int k = 0; k < K; ++k) sums[k] = 0.0;
         #pragma unroll 2
         for (int e = lane; e < size; e += T) {
-            // Read once: they need not push V out of the cache.
+            // Read once: they should not displace V in the cache.
             const integer place = __ldcs(places + begin + e);
             double value = (double)__ldcs(values + begin + e);
             if (squares) value *= value;
@@ -127,7 +127,7 @@ __global__ void sparse_dot(const X_t* values, const int* places, const integer* 
     }
 }
 
-// out[line] = sum of the slots from begins[j] to ends[j], for lines that were cut; a warp each.
+// out[line] = the sum of the slots begins[j] to ends[j], for lines that were cut; a warp each.
 extern "C" __global__ void fold(const int* lines, const int* begins, const int* ends,
                                 integer n_lines, int K, double* out) {
     const int lane = threadIdx.x & 31;
@@ -180,7 +180,7 @@ __global__ void copy_scaled(const X_t* X, int d, const integer* index, const dou
     }
 }
 
-// out (m, d) holds - factor center already.
+// out (m, d) has - factor center already.
 template <typename X_t>
 __global__ void add_scaled(const X_t* values, const int* places, const integer* starts, int d,
                            const integer* index, const double* factor, integer m, double* out) {

@@ -1,9 +1,9 @@
-// A bundle's reduced dual: as `ascend` in kernels/bundle.py, without a free intercept.
+// The reduced dual of a bundle: as `ascend` in kernels/bundle.py, without a free intercept.
 #include "common.cuh"
 
-// One block does all of it, and a thread has one plane of m, or one that is free.
+// A single block does all of it. A thread has one of the m planes, or one of the working set.
 
-// Returns the sum of a number of all threads to each of them; in a fixed order.
+// Returns the sum of all threads' numbers to each thread, in a fixed order.
 __device__ double total_of_block(double mine) {
     __shared__ double total;
     double sums[1] = {mine};
@@ -18,7 +18,7 @@ struct Least {
     int thread;
 };
 
-// Returns the least of the threads' numbers, and the first thread that has it.
+// Returns the smallest of the threads' numbers, and the first thread that has it.
 __device__ Least least_of_block(double number) {
     __shared__ Least of_warp[32];
     Least mine = {number, (int)threadIdx.x};
@@ -36,8 +36,8 @@ __device__ Least least_of_block(double number) {
     return mine;
 }
 
-// The Cholesky factor of H + shift in the rows and columns of free planes, but for its diagonal,
-// of which there is the inverse.
+// The Cholesky factor of H + shift in the rows and columns of free planes. Its diagonal is stored
+// as its inverse.
 struct Factor {
     double *L, *inverse;
     int stride;
@@ -62,7 +62,7 @@ struct Factor {
         __syncthreads();
     }
 
-    // x becomes the solution for x; for one warp.
+    // x becomes the solution of the system with right side x; for one warp.
     __device__ void solve(double* x, int size) const {
         const int lane = threadIdx.x & 31;
         for (int i = 0; i < size; ++i) {
@@ -82,10 +82,10 @@ struct Factor {
     }
 };
 
-// given = the planes' height at the last solution, tolerance, the value that is to be reached; c
-// and z, (m,); H (m, m), but for its last row and column, which are the sum of `partial`
-// (parts, m). found = whether that value was reached, the new one, height; z. chosen = how many
-// planes are in use; minus their weights, from place 1 on; which they are, from place 1 + m on.
+// given = the planes' height at the last solution, the tolerance, the value to be reached; c and
+// z, (m,); H (m, m), without its last row and column, which are the sum of `partial` (parts, m).
+// found = whether the value was reached, the new value, the height; z. chosen = the number of
+// planes in use; minus their weights, from place 1 on; their indices, from place 1 + m on.
 extern "C" __global__ void __launch_bounds__(256) reduced_dual(
     const double* given, const double* partial, int parts, int m, double* chosen, double* found) {
     extern __shared__ double shared[];

@@ -1,4 +1,4 @@
-// Passes over vectors: what the kernels of the same names in kernels/*.py do.
+// Passes over vectors, as the kernels of the same names in kernels/*.py.
 #include "common.cuh"
 #include "grid.cuh"
 #include "loss.cuh"
@@ -29,7 +29,8 @@ extern "C" __global__ void margin_rates(const signed char* y, const double* S, c
 #define STEPS 8  // as in cuda.py
 
 // Four sums for each step but the last one: value, slope, curvature, and how many rows are on
-// another piece at the next step. Steps come by value: a copy would take longer than the sums.
+// another piece at the next step. Steps are passed by value: a copy would take longer than the
+// sums.
 extern "C" __global__ void margin_sums(const double* residual, const double* rate,
                                        const double* cost, double eps, double low, double high,
                                        double bend, double s0, double s1, double s2, double s3,
@@ -72,8 +73,8 @@ extern "C" __global__ void rates(const signed char* y, const double* change, dou
     FOR_EACH_ROW(i, n) { rate[i] = -y[i] * (change[i] + shift); }
 }
 
-// As `lowest` in passes/cpu.py; found = step, curvature. partial has room for two times the
-// blocks' sums: those of one trial may still be read while those of the next are left.
+// As `lowest` in passes/cpu.py; found = step, curvature. partial has room for twice the blocks'
+// sums: those of one trial may still be read while those of the next are stored.
 extern "C" __global__ void __launch_bounds__(256) lowest(
     const double* z, const double* rate, const double* cost, double eps, double least_slope,
     double most_slope, double bend, double slope, double curvature, double guess,
@@ -88,7 +89,7 @@ extern "C" __global__ void __launch_bounds__(256) lowest(
         double sums[3] = {0.0, 0.0, 0.0}, total[3];
         for (integer first = (integer)blockIdx.x * blockDim.x + threadIdx.x; first < n;
              first += 4 * apart) {
-            double at[4], r[4], c[4];  // on their way at the same time
+            double at[4], r[4], c[4];  // four loads at the same time
             #pragma unroll
             for (int m = 0; m < 4; ++m) {
                 const integer i = first + m * apart;
@@ -165,16 +166,16 @@ extern "C" __global__ void mean_curvature(const double* z, const double* cost, d
     leave(sums, partial);
 }
 
-// found = the rows whose weight is not zero, in order. A block takes a share of the rows; counts
-// has a number for each block.
+// found = the rows of nonzero weight, in order. A block takes a chunk of the rows; counts has a
+// number for each block.
 extern "C" __global__ void __launch_bounds__(256) places(const double* weight, integer* found,
                                                          integer n, double* counts,
                                                          unsigned* gate, double*) {
     __shared__ int of_warp[8];
     __shared__ integer before_block;
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    const integer share = (n + gridDim.x - 1) / gridDim.x;
-    const integer begin = blockIdx.x * share, end = begin + share < n ? begin + share : n;
+    const integer chunk = (n + gridDim.x - 1) / gridDim.x;
+    const integer begin = blockIdx.x * chunk, end = begin + chunk < n ? begin + chunk : n;
     double mine[1] = {0.0};
     for (integer i = begin + threadIdx.x; i < end; i += blockDim.x) mine[0] += weight[i] != 0.0;
     leave(mine, counts);

@@ -1,11 +1,11 @@
-"""Newton's method from a start, with its proof: for the problem see newton.py.
+"""A run of Newton's method on one problem: for the algorithm see newton.py.
 
-Where rows are many, most of them stay on one piece of their loss from one point to the next, and
-are settled: their losses are a quadratic function of (w, b), known from sums over them at one
-point. So the problem is solved for the others, those in doubt, until little is left of its gap;
-then there is one look at all rows, which is a proof if they have stayed where they were. Squared
-losses are curved for half of all rows, whose Hessian costs more than many looks: there, some rows
-stand for all (newton_deputies.py).
+If there are many rows, most of them stay on one piece of their loss from one point to the next.
+Such rows are settled: their total loss is a quadratic function of (w, b), known from sums at one
+point. The problem is solved for the other rows, the working set, until little is left of its gap.
+Then a full pass over all rows proves the result, if the settled rows have stayed on their pieces.
+A squared loss is curved for about half of all rows, and their Hessian costs more than several full
+passes. There a subsample represents all rows (newton_subsample.py).
 """
 
 import functools
@@ -13,58 +13,59 @@ import itertools
 
 import numpy as np
 
-from widemargin.arrays import beside
+from widemargin.arrays import move_to
 from widemargin.certificate import feasible_near
 from widemargin.data.rows import LeverageRows, SingleRows
 from widemargin.problem import Intercept
-from widemargin.solvers import newton_deputies
-from widemargin.solvers.lockstep import Asking, Product
+from widemargin.solvers import newton_subsample
+from widemargin.solvers.lockstep import Product, Requests
 from widemargin.solvers.newton_best import Best, Point
-from widemargin.solvers.newton_direction import CHOLESKY_FEATURES, Ground, Settled, Slope
-from widemargin.solvers.newton_steps import SHARE_OF_GAP, SHORT_STEP, NewtonSteps, visit
+from widemargin.solvers.newton_direction import CHOLESKY_FEATURES, QuadraticTerms, Settled, Slope
+from widemargin.solvers.newton_steps import FRACTION_OF_GAP, SHORT_STEP, NewtonSteps, full_pass
 
-# With a start that is not zero, rounding off may begin with this share of its gap, and of the
-# objective, at most: a larger delta would lead away from it.
-_WARM_SHARE, _WARM_ROUNDING = 0.02, 0.01
+# If the start is not zero, the smoothing gap begins with at most this fraction of the start's gap,
+# and at most this fraction of the objective: a larger delta would lead away from the start.
+_WARM_FRACTION, _WARM_SMOOTHING = 0.02, 0.01
 
-# Rows in doubt are those nearest to another piece of their loss, beside how far their scores may
-# move: this share of all, or this one once there is a useful bound; but not more than the third.
-_IN_DOUBT, _LITTLE_IN_DOUBT, _MOST_IN_DOUBT = 0.125, 0.03, 0.4
-# What is left of the gap after they were looked at alone, as a share of the gap allowed, and of
-# the gap before: a delta that is far too small for where we are makes every step a short one.
-_LEFT_BY_PART, _LEFT_OF_GAP = 0.5, 1e-3
-# And after deputies were, as a share of the gap before: if they were all rows, and as it is. They
-# are dismissed if it is more.
-_LEFT_BY_DEPUTIES, _LEFT_BY_GOOD_DEPUTIES = 1e-3, 0.25
-# Below so many rows times features, a look at all of them costs no more.
+# The working set: rows nearest to another piece of their loss, relative to how far their scores
+# may move. It is this fraction of all rows; the second one once there is a useful lower bound.
+# With rare rows it may be larger; above the third fraction, it is not used.
+_WORKING_SET, _SMALL_WORKING_SET, _LARGEST_WORKING_SET = 0.125, 0.03, 0.4
+# Steps over the working set stop at this fraction of the gap allowed, or at this fraction of the
+# gap before: if delta is far too small for the current point, all steps are short.
+_LEFT_BY_WORKING_SET, _LEFT_OF_GAP = 0.5, 1e-3
+# Steps over the subsample stop at this fraction of the gap before. If the full pass then finds
+# more than the second fraction of it, the subsample is given up.
+_LEFT_BY_SUBSAMPLE, _LEFT_BY_GOOD_SUBSAMPLE = 1e-3, 0.25
+# With fewer rows times features than this, a full pass costs no more than a working set.
 MANY_ENTRIES = 1 << 22
-# So often rows that were thought settled join those in doubt, before a short step will do.
-_SECOND_THOUGHTS = 3
-# Rows that tell where the nearest share ends.
+# How often settled rows that changed pieces join the working set before a short step is taken.
+_ROUNDS = 3
+# How many rows are sorted to find the size of the working set.
 _PROBED = 1 << 12
-# A point is near where the last step promised no more than this share of the objective.
+# Near the optimum, the last step predicts a decrease by at most this fraction of the objective.
 _NEAR = 0.1
-# Rows are rare whose scores may move this many times as far as the root of the mean square.
+# A row is rare if its score may move this many times as far as the root mean square.
 _RARE = 3.0
 
 
 def is_rare(rows):
-    """Return which rows have features that few rows have, (n,)."""
+    """Return which rows have rare features, a mask (n,)."""
     return rows.spreads > _RARE * np.sqrt(rows.n_features / rows.n_rows)
 
 
-def can_delegate(problem):
-    """Return whether some rows can stand for all of a problem."""
-    enough = problem.risk.loss.is_parabola and newton_deputies.rows_for_each(problem.rows) > 0
-    return enough and newton_deputies.are_balanced(problem.risk.y)
+def can_use_subsample(problem):
+    """Return whether a subsample can represent all rows of a problem."""
+    enough = problem.risk.loss.is_parabola and newton_subsample.represented_rows(problem.rows) > 0
+    return enough and newton_subsample.are_balanced(problem.risk.y)
 
 
 def _are_many(rows):
     return MANY_ENTRIES <= rows.n_rows * rows.n_features <= CHOLESKY_FEATURES * rows.n_rows
 
 
-class Descent(NewtonSteps):
-    """Newton's method from a start: where it is, and the best points seen.
+class NewtonRun(NewtonSteps):
+    """A run of Newton's method: the current point, and the best points seen.
 
     Vectors over rows leave out rows of cost zero.
 
@@ -74,13 +75,14 @@ class Descent(NewtonSteps):
     start : State
     delta : float
     monitor : Monitor
-    share : float
-        Of the rows that count as one pass; below one, what is proved is no proof of the problem.
+    fraction : float
+        What a pass over these rows counts for. Below one they are a sample, and the values found
+        are not values of the problem.
     near : bool
         Whether the start is near the optimum.
     """
 
-    def __init__(self, problem, start, delta, monitor, share, near):
+    def __init__(self, problem, start, delta, monitor, fraction, near):
         self.problem = problem
         rows, risk = problem.rows, problem.risk
         y, cost, counted = risk.y, risk.cost, None
@@ -89,7 +91,7 @@ class Descent(NewtonSteps):
             y, cost = y[counted], cost[counted]
         no_intercept = problem.intercept is Intercept.NONE
         stiffness = {Intercept.FREE: 0.0, Intercept.PENALIZED: 1.0, Intercept.NONE: np.inf}
-        ground = Ground(
+        quadratic = QuadraticTerms(
             stiffness[problem.intercept], center=np.zeros(rows.n_features, like=rows.like)
         )
         super().__init__(
@@ -98,88 +100,90 @@ class Descent(NewtonSteps):
             cost,
             counted,
             problem.intercept,
-            ground,
+            quadratic,
             coef=start.coef.astype(np.float64),  # a copy
             offset=0.0 if no_intercept else float(start.offset),
             z=None,
             delta=risk.loss.bend if risk.loss.is_smooth else delta,
             loss=risk.loss,
             monitor=monitor,
-            share=share,
+            fraction=fraction,
         )
-        self.near, self.is_bounded = near, False  # whether there was a useful bound
+        self.near, self.is_bounded = near, False  # is_bounded: there was a useful lower bound
         self.best = Best(problem, start, self.coef, self.offset, monitor)
-        self.delegates = share == 1.0 and can_delegate(problem)
-        self.deputies: newton_deputies.Deputies | None = None
-        self.sampled: newton_deputies.Deputies | None = None
-        self.spare: list[np.ndarray] = []  # vectors (n,) to be written anew: fresh pages cost time
+        self.uses_subsample = fraction == 1.0 and can_use_subsample(problem)
+        self.subsample: newton_subsample.Subsample | None = None
+        self.sampled: newton_subsample.Subsample | None = None
+        self.spare: list[np.ndarray] = []  # vectors (n,) to overwrite: page faults take time
 
-    def run(self, tol) -> Asking:
+    def run(self, tol) -> Requests:
         """Iterate until the relative gap is `tol`, or the monitor says stop."""
         monitor = self.monitor
         if self.intercept is Intercept.FREE:
             yield from self._find_center()
         if self.z is None:
-            point = yield from self._visit()
+            point = yield from self._full_pass()
         else:
             self.move_offset()
-            point = yield from self._look()
+            point = yield from self._evaluate()
         while True:
             point = yield from self._proved(point, tol)
             gradient = self.coef - point.combined
-            slanting = 0.5 * float(gradient @ gradient)
+            gradient_gap = 0.5 * float(gradient @ gradient)
             self._remember(point)
             self.best.look_for_progress()
             if self.best.is_stuck:
                 return
             unproved = not self.best.is_exact
-            stop = yield from self._is_done(tol, point.rounding)
+            stop = yield from self._is_done(tol, point.smoothing_gap)
             if stop:
                 return
             if unproved and self.best.is_exact:
-                # Not as good as it seemed: go on from there, with slacks that are true again.
-                point = yield from self._visit()
-                monitor.iteration += self.share
+                # The point is not as good as its slacks said. Go on with recomputed slacks.
+                point = yield from self._full_pass()
+                monitor.iteration += self.fraction
                 continue
             allowed = tol * self.best.primal
             self.near = self.near or self.decrement <= _NEAR * point.primal
             there = None
-            if self.near and self.delegates:
-                there = yield from self._delegate(point, allowed)
+            if self.near and self.uses_subsample:
+                there = yield from self._solve_subsample(point, allowed)
             if self.near and there is None and not self.best.is_slow:
-                there = yield from self._settle(point, allowed)
+                there = yield from self._solve_working_set(point, allowed)
             if there is None:
-                yield from self.step(point.alpha, gradient, point.rounding, slanting, allowed)
-                there = yield from self._look()
+                gaps = point.smoothing_gap, gradient_gap
+                yield from self.step(point.alpha, gradient, *gaps, allowed)
+                there = yield from self._evaluate()
             point = there
 
-    # --- deputies ---------------------------------------------------------------------------
+    # --- the subsample ----------------------------------------------------------------------
 
-    def _proved(self, point, tol) -> Asking:
-        """Return the point, with dual variables that prove `tol` if deputies can make them so."""
+    def _proved(self, point, tol) -> Requests:
+        """Return the point, with dual variables that prove `tol` if the subsample allows it."""
         needed = (1.0 - tol) * min(point.primal, self.best.primal)
-        if self.deputies is None or max(point.dual, self.best.dual) >= needed:
+        if self.subsample is None or max(point.dual, self.best.dual) >= needed:
             return point
-        better = yield from self.deputies.prove(self.coef, self.offset, self.z, point, needed)
+        better = yield from self.subsample.prove(self.coef, self.offset, self.z, point, needed)
         return better or point
 
-    def _delegate(self, point, allowed) -> Asking:
-        """Go to where the losses of deputies are best, as `_settle` does."""
+    def _solve_subsample(self, point, allowed) -> Requests:
+        """Minimise the loss of the subsample; return as `_solve_working_set`."""
         coef, offset, z = self.coef, self.offset, self.z
-        self.deputies = self.deputies or newton_deputies.appoint(self, self.sampled)
-        self.delegates = self.deputies is not None
-        if self.deputies is None:
+        self.subsample = self.subsample or newton_subsample.choose(self, self.sampled)
+        self.uses_subsample = self.subsample is not None
+        if self.subsample is None:
             return None
-        steps, gap = self.deputies.steps, point.primal - point.dual
-        combined = yield from self.deputies.begin(coef, offset, z, point)
-        yield from steps.approach(max(_LEFT_BY_PART * allowed, _LEFT_BY_DEPUTIES * gap), combined)
+        steps, gap = self.subsample.steps, point.primal - point.dual
+        combined = yield from self.subsample.begin(coef, offset, z, point)
+        left = max(_LEFT_BY_WORKING_SET * allowed, _LEFT_BY_SUBSAMPLE * gap)
+        yield from steps.approach(left, combined)
         if self.monitor.must_stop():
             return None
         self.coef, self.offset = steps.coef, steps.offset
         self.spare.append(z)
-        there = yield from self._visit()
-        self.monitor.iteration += self.share
-        self.delegates = there.primal - there.dual < _LEFT_BY_GOOD_DEPUTIES * gap
+        there = yield from self._full_pass()
+        self.monitor.iteration += self.fraction
+        self.uses_subsample = there.primal - there.dual < _LEFT_BY_GOOD_SUBSAMPLE * gap
         if self._is_better(there, point, allowed):
             self._leave(point)
             return there
@@ -192,45 +196,45 @@ class Descent(NewtonSteps):
             if step == 0.0:
                 return None
             self.move(step, rate, ahead, shift)
-        there = yield from self._look()
+        there = yield from self._evaluate()
         return there
 
-    # --- rows in doubt ----------------------------------------------------------------------
+    # --- the working set --------------------------------------------------------------------
 
-    def _settle(self, point, allowed) -> Asking:
-        """Go to where the losses of rows in doubt are best, if others stay on their pieces.
+    def _solve_working_set(self, point, allowed) -> Requests:
+        """Minimise over the working set, as if all other rows stayed on their pieces.
 
-        Return what is known there, or None if that led nowhere.
+        Return the new point, or None if that was no progress.
         """
-        in_doubt = self._in_doubt()
-        if in_doubt is None:
+        working = self._working_set()
+        if working is None:
             return None
         coef, offset, z = start = self.coef, self.offset, self.z
         delta = self.delta
-        for _ in range(_SECOND_THOUGHTS):
-            begun = yield from self._part(in_doubt, point, start)
+        for _ in range(_ROUNDS):
+            begun = yield from self._working_steps(working, point, start)
             if begun is None:
                 return None
             part, combined = begun
-            left = max(_LEFT_BY_PART * allowed, _LEFT_OF_GAP * self.best.gap)
+            left = max(_LEFT_BY_WORKING_SET * allowed, _LEFT_OF_GAP * self.best.gap)
             yield from part.approach(left, combined if start[2] is z else None)
             if self.monitor.must_stop():
                 return None
             self.coef, self.offset, self.delta = part.coef, part.offset, part.delta
-            there = yield from self._visit()
-            self.monitor.iteration += self.share
+            there = yield from self._full_pass()
+            self.monitor.iteration += self.fraction
             if self._is_better(there, point, allowed):
                 self.is_bounded = self.is_bounded or there.dual > 0.0
                 self._leave(point, z)
                 return there
             with self.monitor.phase("line search"):
-                # Rows that were thought settled were not.
+                # Settled rows have changed pieces: they join the working set.
                 ahead, shift, rate = self.coef - coef, self.offset - offset, self.z - z
                 for knot in itertools.chain(*self.curved_slacks()):
-                    in_doubt = in_doubt | ((z > knot) != (self.z > knot))
+                    working = working | ((z > knot) != (self.z > knot))
                 self.coef, self.offset, self.z, self.delta = coef, offset, z, delta
                 step = self.search(rate, ahead, shift)
-                if step >= SHORT_STEP or np.count_nonzero(in_doubt) > _MOST_IN_DOUBT * z.size:
+                if step >= SHORT_STEP or np.count_nonzero(working) > _LARGEST_WORKING_SET * z.size:
                     break
                 start = coef + step * ahead, offset + step * shift, z + step * rate
         if step == 0.0:
@@ -238,16 +242,16 @@ class Descent(NewtonSteps):
         with self.monitor.phase("line search"):
             self.z = z.copy()
             self.move(step, rate, ahead, shift)
-        there = yield from self._look()
+        there = yield from self._evaluate()
         return there
 
-    def _in_doubt(self):
-        """Return which rows are nearest to another piece of their loss; None if that is no use.
+    def _working_set(self):
+        """Return the rows nearest to another piece of their loss, a mask (n,).
 
-        A mask, (n,).
+        None if a working set is of no use here.
         """
         n, rows, z = self.z.size, self.rows, self.z
-        if self.share < 1.0 or not _are_many(rows) or not isinstance(rows, LeverageRows):
+        if self.fraction < 1.0 or not _are_many(rows) or not isinstance(rows, LeverageRows):
             return None
         spreads, rare = rows.spreads, is_rare(rows)
         if self.counted is not None:
@@ -256,29 +260,29 @@ class Descent(NewtonSteps):
         some = slice(None, None, max(1, n // _PROBED))
         ratios = distance[some] / np.maximum(spreads[some], 1e-300)
         ratios = np.sort(ratios[ratios > 0.0])
-        # Where few rows have a loss, few come to have one.
-        share = _LITTLE_IN_DOUBT if self.is_bounded else _IN_DOUBT
-        share = min(share, np.count_nonzero(z > 0.0) / n)
-        width = float(ratios[int(share * ratios.size)]) if ratios.size else 0.0
-        in_doubt = (distance <= width * spreads) | rare
-        return in_doubt if np.count_nonzero(in_doubt) <= _MOST_IN_DOUBT * n else None
+        # If few rows have a loss, few rows will change pieces.
+        fraction = _SMALL_WORKING_SET if self.is_bounded else _WORKING_SET
+        fraction = min(fraction, np.count_nonzero(z > 0.0) / n)
+        width = float(ratios[int(fraction * ratios.size)]) if ratios.size else 0.0
+        working = (distance <= width * spreads) | rare
+        return working if np.count_nonzero(working) <= _LARGEST_WORKING_SET * n else None
 
     def _distance(self):
         """Return how far slacks are from another piece of their loss, (n,).
 
-        On the way to a loss with kinks, what is between a kink's two ends has none.
+        A loss with kinks is smoothed there. Rows on a smoothed kink have a negative distance.
         """
         z = self.z
         distances = [np.maximum(begin - z, z - end) for begin, end in self.curved_slacks()]
         distance = functools.reduce(np.minimum, distances)
         return np.abs(distance) if self.loss.is_smooth else distance
 
-    def _part(self, in_doubt, point, start) -> Asking:
-        """Return the steps over rows in doubt, the others settled, and X^T A of the former.
+    def _working_steps(self, working, point, start) -> Requests:
+        """Return Newton steps over the working set, others settled, and X^T A of its rows.
 
-        From `start`: coef, offset, and slacks of all rows. None to stop at once.
+        `start` is coef, offset and slacks of all rows. None to stop at once.
         """
-        index = np.flatnonzero(in_doubt)
+        index = np.flatnonzero(working)
         rows, A = self.take(index), self.y[index] * point.alpha[index]
         combined = yield Product(rows.combine, A)
         pull = Slope(point.combined - combined, point.total - float(A.sum()))
@@ -286,7 +290,7 @@ class Descent(NewtonSteps):
         second, first, total = np.zeros((d, d)), np.zeros(d), 0.0
         if self.loss.is_smooth:
             with self.monitor.phase("direction"):
-                curved = np.flatnonzero((self.curvature().weight > 0.0) & ~in_doubt)
+                curved = np.flatnonzero((self.curvature().weight > 0.0) & ~working)
                 sums = self.directions.kept_moments(curved, self.delta)
                 if sums is None:
                     return None
@@ -294,8 +298,8 @@ class Descent(NewtonSteps):
                     second, first = np.tril(sums[0]) + np.tril(sums[0], -1).T, sums[1]
                     total = float(self.cost[curved].sum()) / self.delta
         settled = Settled(self.coef, self.offset, pull, second, first, total)
-        ground = Ground(self.ground.stiffness, self.ground.center, settled)
-        return self.steps_over(rows, index, self.cost[index], ground, start), combined
+        quadratic = QuadraticTerms(self.quadratic.stiffness, self.quadratic.center, settled)
+        return self.steps_over(rows, index, self.cost[index], quadratic, start), combined
 
     def _is_better(self, there, point, allowed):
         """Return whether steps over some of the rows have led to a better point."""
@@ -303,15 +307,15 @@ class Descent(NewtonSteps):
         return there.primal < point.primal or there.primal - bound <= allowed
 
     def _leave(self, point, *vectors):
-        """Have vectors of a point that nobody needs written anew."""
+        """Keep vectors that are no longer needed, to overwrite them."""
         if self.best.state.dual is not point.alpha:
             vectors = point.alpha, *vectors
         self.spare = list(vectors)
 
     # --- a start ----------------------------------------------------------------------------
 
-    def take_stock(self, tol) -> Asking:
-        """Certify the start, and choose delta by its gap; return whether to stop."""
+    def certify_start(self, tol) -> Requests:
+        """Certify the start and choose delta by its gap; return whether to stop."""
         risk = self.problem.risk
         yield from self.find_slack()
         A = feasible_near(self.problem, self.best.state.dual)
@@ -324,37 +328,37 @@ class Descent(NewtonSteps):
         self.best.is_exact = True
         done = yield from self._is_done(tol)
         gap = (self.best.primal - max(self.best.dual, 0.0)) / (self.best.primal or 1.0)
-        largest = min(_WARM_ROUNDING, max(_WARM_SHARE * gap, SHARE_OF_GAP * tol))
+        largest = min(_WARM_SMOOTHING, max(_WARM_FRACTION * gap, FRACTION_OF_GAP * tol))
         if self.loss.is_smooth:
             return done
-        # In the end z = alpha delta / c, and rounding off costs (c - alpha) z, between the bounds.
+        # At the solution, between bounds, z = alpha delta / c, with smoothing gap (c - alpha) z.
         slope = (A * risk.y)[risk.cost > 0.0] / self.cost
         bound = np.where(slope > 0.0, self.loss.high, self.loss.low)
         inside = float((self.cost * slope * (bound - slope)).sum())
         self.delta = min(self.delta, largest * self.best.primal / max(inside, 1e-300))
-        rounding = self.rounding(self.dual_point()[1])
-        while rounding > largest * self.best.primal:
+        smoothing_gap = self.smoothing_gap(self.dual_point()[1])
+        while smoothing_gap > largest * self.best.primal:
             self.delta *= 0.5
-            rounding = self.rounding(self.dual_point()[1])
+            smoothing_gap = self.smoothing_gap(self.dual_point()[1])
         return done
 
-    # --- the proof --------------------------------------------------------------------------
+    # --- values and certificates ------------------------------------------------------------
 
-    def _visit(self) -> Asking:
-        """Return what the rows tell of the current point; slacks are computed anew."""
+    def _full_pass(self) -> Requests:
+        """Return the current point by a full pass over the rows; slacks are recomputed."""
         self.is_exact = True
         small = self.rows.n_rows * self.rows.n_features < MANY_ENTRIES  # compiling takes longer
         if small or not isinstance(self.rows, SingleRows) or self.intercept is Intercept.FREE:
             yield from self.find_slack()
             self.move_offset()
-            point = yield from self._look()
+            point = yield from self._evaluate()
             return point
         with self.monitor.phase("visit"):
             z, alpha = (
                 self.spare.pop() if self.spare else np.empty(self.y.size) for _ in range(2)
             )
             scores = np.empty(self.y.size) if self.fresh is None else self.fresh[1]
-            combined, sums = visit(
+            combined, sums = full_pass(
                 self.rows,
                 self.counted,
                 self.y,
@@ -370,8 +374,8 @@ class Descent(NewtonSteps):
             self.z, self.fresh = z, (self.coef, scores)
         return self._point(alpha, combined, *self._values(None, sums))
 
-    def _look(self) -> Asking:
-        """Return what is known of the current point, where slacks are known."""
+    def _evaluate(self) -> Requests:
+        """Return the current point, if its slacks are known."""
         A, sums = self.dual_point()
         values = self._values(A, sums)
         combined = yield from self.combine(A)
@@ -383,46 +387,46 @@ class Descent(NewtonSteps):
         return Point(alpha, total, combined, primal, dual, *costs)
 
     def _values(self, A, sums):
-        """Return the primal value, the dual value less the penalty of X^T A, the sum of A, and
-        what rounding off and balancing cost, from the sums of `dual_point`; A is balanced where it
-        has to be.
+        """Return a point's values by the sums of `dual_point`; balance A if b is free.
+
+        Primal value, dual value without the penalty of X^T A, sum of A, smoothing gap, balancing.
         """
         primal = 0.5 * float(self.coef @ self.coef) + sums.losses
-        rounding = self.rounding(sums)
+        smoothing_gap = self.smoothing_gap(sums)
         penalty = 0.0
         scale_above = scale_below = 1.0
         if self.intercept is Intercept.PENALIZED:
             primal += 0.5 * self.offset**2
             penalty = 0.5 * (sums.above - sums.below) ** 2
         elif self.intercept is Intercept.FREE and sums.above != sums.below:
-            # b is where it is best, so that little is left to balance.
+            # b is at its optimum, so there is little left to balance.
             least = min(sums.above, sums.below)
             scale_above = least / sums.above if sums.above > 0.0 else 1.0
             scale_below = least / sums.below if sums.below > 0.0 else 1.0
             A *= np.where(A > 0.0, scale_above, scale_below)
-        trimming = (1.0 - scale_above) ** 2 * sums.bent_above
-        trimming += (1.0 - scale_below) ** 2 * sums.bent_below
+        balancing = (1.0 - scale_above) ** 2 * sums.bent_above
+        balancing += (1.0 - scale_below) ** 2 * sums.bent_below
         height = scale_above * (sums.height_above - scale_above * sums.bent_above) - penalty
         height += scale_below * (sums.height_below - scale_below * sums.bent_below)
         total = scale_above * sums.above - scale_below * sums.below
-        return primal, height, total, rounding, trimming
+        return primal, height, total, smoothing_gap, balancing
 
     def _remember(self, point):
         self.best.take(point.primal, self.coef, self.offset, self.is_exact)
         alpha = self.directions.everywhere(point.alpha)
         self.best.take_dual(point.dual, alpha)
-        # What the fast products of some rows lose, a certificate has no bound for.
+        # Only exact products count: a certificate has no bound for the rounding of fast ones.
         if self.counted is None and self.rows.plain is self.rows:
             if self.fresh is not None:
                 self.best.scored = self.fresh
             self.best.combined = (alpha, point.combined) if point.is_fresh else None
 
-    def _is_done(self, tol, rounding=0.0) -> Asking:
-        """Return whether to stop; what is handed out is certified by fresh products."""
+    def _is_done(self, tol, smoothing_gap=0.0) -> Requests:
+        """Return whether to stop. The result is certified by products computed afresh."""
         monitor, best = self.monitor, self.best
-        if self.share < 1.0:
-            # Of a sample, a good point is all that is asked for, not its proof.
-            left = self.decrement + rounding
+        if self.fraction < 1.0:
+            # A sample needs a good point, not a proof.
+            left = self.decrement + smoothing_gap
             return left <= tol * best.primal or monitor.must_stop()
         estimate = best.estimate()
         if estimate.relative_gap > tol and not monitor.must_stop():
@@ -433,13 +437,13 @@ class Descent(NewtonSteps):
         certificate = yield from best.certified()
         best.primal, best.dual = certificate.primal, certificate.dual
         if not best.is_exact:
-            # Slacks were moved step by step, and rounding has come with every step.
+            # Slacks were updated step by step, and every step has added rounding errors.
             best.is_exact = True
             self.coef, self.offset = best.state.coef, best.state.offset
         return monitor.check(certificate, best.state, self.n_curved)
 
-    def _find_center(self) -> Asking:
-        """Take the mean row: with a free intercept, rows less anything make the same problem."""
+    def _find_center(self) -> Requests:
+        """Set the mean row as center: a free intercept allows any center."""
         n = self.y.size
         center = yield from self.combine(np.full_like(self.cost, 1.0 / max(1, n)))
-        self.ground.center = beside(center, self.cost)
+        self.quadratic.center = move_to(center, self.cost)

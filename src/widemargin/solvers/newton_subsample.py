@@ -1,75 +1,78 @@
-"""Rows that stand for all others, where losses are squared: for the problem see newton.py.
+"""A subsample in place of all rows, for squared losses: for the problem see newton.py.
 
-The Hessian of a squared hinge is a sum over all rows that have a loss, and takes as long as many
-looks at them. The sum over some of them, drawn at random, is nearly the same matrix. So the losses
-of these, with a linear term that makes their slope that of all rows at the last point looked at,
-are nearly the same function: at its minimum a tenth of the gradient is left, or less. And by their
-dual variables alone that point is proved to be as good as it is (newton_proof.py).
+The Hessian of a squared hinge is a sum over all rows with a loss. It takes as long as many full
+passes. The sum over a random subsample is nearly the same matrix. So the loss of the subsample,
+times the number of rows that each of its rows represents, is nearly the loss of all rows. A
+linear term makes the two gradients equal at the point of the last full pass. At the minimum of
+this function, a tenth of the gradient over all rows is left, or less. The dual variables of the
+subsample alone are enough to prove that this point is as good as it is (newton_proof.py).
 """
 
 import numpy as np
 
 from widemargin.data.rows import LeverageRows
 from widemargin.solvers import newton_proof
-from widemargin.solvers.lockstep import Asking, Product
-from widemargin.solvers.newton_direction import CHOLESKY_FEATURES, Ground, Settled, Slope
+from widemargin.solvers.lockstep import Product, Requests
+from widemargin.solvers.newton_direction import CHOLESKY_FEATURES, QuadraticTerms, Settled, Slope
 from widemargin.solvers.newton_steps import NewtonSteps
 
-# One of so many rows stands for all. Where m of n do, d / m is about what a look leaves of the
-# distance to the optimum, after a sample as large has left as much; and a proof by them costs
-# n / m times that distance. So a share s takes s^1.5 times as many rows for each feature as this.
-_SHARES, _ROWS_PER_FEATURE = (8, 16, 32, 64), 80
-# Below so many rows times features, or entries of a row, Hessians cost no more than a few looks.
+# A subsample has one row in s, for one of these s. If it has m of n rows, a step by it leaves
+# about d / m of the distance to the optimum, as did a step by a sample of that size before it;
+# and a proof by it costs n / m times that distance. So it takes s^1.5 times this many rows per
+# feature.
+_ONE_IN, _ROWS_PER_FEATURE = (8, 16, 32, 64), 80
+# With fewer rows times features, or entries per row, a Hessian costs no more than a few full
+# passes.
 _ENTRIES, _ENTRIES_PER_ROW = 1 << 20, 8
-# Nor do they where less than this share of rows has a loss, as it often is if a class is smaller
-# than the second.
+# Nor does it cost more if less than this fraction of rows has a loss. That is often so if one
+# class is smaller than the second fraction.
 _LEAST_CURVED, _LEAST_CLASS = 0.3, 0.08
-# Rows stand for themselves whose part in the Hessian is this many times that of the mean row: they
-# have features that few curved rows have. They are looked for if one has the second part, and if
-# they are less than this share.
+# A row represents only itself if its part in the Hessian is this many times that of the mean row:
+# it has features that few curved rows have. Such rows are looked for if one has the second part,
+# and used if they are less than the third number, a fraction of all rows.
 _RARE, _VERY_RARE, _MOST_RARE = 10.0, 30.0, 0.1
-# Rows whose squares tell about those of all.
+# How many rows are probed for rare features.
 _PROBED = 1 << 13
-# Rows that are gone through together: a vector of all would have fresh pages, which cost time.
+# How many rows are processed together: a vector for all rows would cost page faults.
 _AT_ONCE = 1 << 14
 
 
 def are_balanced(y):
-    """Return whether neither class is a small one."""
+    """Return whether both classes have enough rows."""
     positive = np.count_nonzero(y > 0) / y.size
     return _LEAST_CLASS <= positive <= 1.0 - _LEAST_CLASS
 
 
-def rows_for_each(rows):
-    """Return how many rows each of some can stand for; 0 if none can."""
+def represented_rows(rows):
+    """Return how many rows each row of a subsample can represent; 0 if a subsample is no use."""
     if not isinstance(rows, LeverageRows) or rows.n_features > CHOLESKY_FEATURES:
         return 0
     few = rows.n_rows * rows.n_features < _ENTRIES
     if few or rows.n_entries < _ENTRIES_PER_ROW * rows.n_rows:
         return 0
     enough = rows.n_rows / (_ROWS_PER_FEATURE * max(1, rows.n_features))
-    return max((share for share in _SHARES if share**1.5 <= enough), default=0)
+    return max((count for count in _ONE_IN if count**1.5 <= enough), default=0)
 
 
-def draw(n_rows, share, seed):
-    """Return one of `share` rows, a power of two, at random: a mask (n,)."""
+def draw(n_rows, one_in, seed):
+    """Return one of `one_in` rows, a power of two, at random: a mask (n,)."""
     lots = np.frombuffer(np.random.default_rng(seed).bytes(n_rows), np.uint8)
-    return lots < 256 // share
+    return lots < 256 // one_in
 
 
 def squares_if_rare(probed, curvature, factor, z, n_rows):
-    """Return about the diagonal of the Hessian, (d,), if some rows have rare features.
+    """Return an estimate of the Hessian's diagonal, (d,), if some rows have rare features.
 
-    None if there are no such rows, or so many that they need not be looked for.
+    None if there are no such rows, or too many.
 
     Parameters
     ----------
     probed : Rows
         Some of the rows.
     curvature, z : ndarray of shape (m,)
-        The curvature of each if it is curved, which it is where z > 0.
+        The curvature of each row if it is curved, that is, where z > 0.
     factor : ndarray of shape (m,)
-        How many of the `n_rows` rows each of them stands for.
+        How many of the `n_rows` rows each of them represents.
     """
     squares = 1.0 + probed.combine_squares(np.where(z > 0.0, factor * curvature, 0.0))
     parts = curvature * probed.score_squares(1.0 / squares) * (n_rows / probed.n_features)
@@ -79,9 +82,9 @@ def squares_if_rare(probed, curvature, factor, z, n_rows):
 
 
 def rare_rows(rows, cost, delta, squares, n_counted):
-    """Return which rows have rare features, a mask (n,), by what `squares_if_rare` returned.
+    """Return which rows have rare features, a mask (n,).
 
-    Cost is (n,), zero for rows that do not count.
+    `squares` is what `squares_if_rare` returned. `cost` is (n,), zero for rows that do not count.
     """
     rare, limit = np.empty(rows.n_rows, dtype=bool), _RARE * delta * rows.n_features / n_counted
     for begin in range(0, rows.n_rows, _AT_ONCE):
@@ -92,15 +95,15 @@ def rare_rows(rows, cost, delta, squares, n_counted):
     return rare
 
 
-class Deputies:
-    """Losses of some rows in place of those of all.
+class Subsample:
+    """A subsample, and Newton's method on its loss.
 
     Parameters
     ----------
     index, factor : ndarray of shape (m,)
-        Which rows, of those that count, and how many each of them stands for.
+        Its rows, among those that count, and how many rows each of them represents.
     steps : NewtonSteps
-        Newton's method over them, with costs that are `factor` times as large.
+        Newton steps over these rows, with costs multiplied by `factor`.
     """
 
     def __init__(self, index, factor, steps):
@@ -108,28 +111,28 @@ class Deputies:
 
     @classmethod
     def of_sample(cls, steps: NewtonSteps, index, of_all: NewtonSteps):
-        """Return those of a sample of all rows, `index`, (m,), that was solved."""
+        """Return the subsample made of a sample that was solved: rows `index`, (m,), of all."""
         if steps.counted is not None:
             index = index[steps.counted]
         if of_all.counted is not None:
             index = np.searchsorted(of_all.counted, index)
         return cls(index, steps.cost / of_all.cost[index], steps)
 
-    def begin(self, coef, offset, z, point) -> Asking:
-        """Go to a point that was looked at; return X^T A of the deputies."""
+    def begin(self, coef, offset, z, point) -> Requests:
+        """Start from a point of a full pass; return X^T A of the subsample."""
         steps, d = self.steps, coef.size
         A = self.factor * steps.y * point.alpha[self.index]
         combined = yield Product(steps.rows.combine, steps.directions.everywhere(A))
         pull = Slope(point.combined - combined, point.total - float(A.sum()))
         straight = np.zeros((d, d)), np.zeros(d), 0.0
-        steps.ground.settled = Settled(coef, offset, pull, *straight)
+        steps.quadratic.settled = Settled(coef, offset, pull, *straight)
         steps.coef, steps.offset, steps.z = coef, offset, z[self.index]
         return combined
 
-    def prove(self, coef, offset, z, point, needed) -> Asking:
-        """Return a point that was looked at with better dual variables, of a value of `needed`.
+    def prove(self, coef, offset, z, point, needed) -> Requests:
+        """Return the point of a full pass with better dual variables, of a value of `needed`.
 
-        None if the deputies cannot be witnesses of so much.
+        None if the dual variables of the subsample cannot prove so much.
         """
         steps = self.steps
         steps.coef, steps.offset, steps.z = coef, offset, z[self.index]
@@ -143,10 +146,10 @@ class Deputies:
         )
 
 
-def appoint(of_all: NewtonSteps, sampled: Deputies | None):
-    """Return deputies, chosen by what is known of the current point; None if they do not pay.
+def choose(of_all: NewtonSteps, sampled: Subsample | None):
+    """Return a subsample that suits the current point; None if it would not pay.
 
-    They are those of a sample, `sampled`, unless some rows have to join them.
+    It is the one of the initial sample, `sampled`, unless rows with rare features must be added.
     """
     n, cost, delta, z = of_all.z.size, of_all.cost, of_all.delta, of_all.z
     if np.count_nonzero(z > 0.0) < _LEAST_CURVED * n:
@@ -162,7 +165,7 @@ def appoint(of_all: NewtonSteps, sampled: Deputies | None):
     squares = squares_if_rare(probed, curvature, factor, slack, n)
     if squares is None and sampled is not None:
         return sampled
-    each = rows_for_each(of_all.rows)
+    each = represented_rows(of_all.rows)
     chosen, rare = draw(n, each, seed=1), np.zeros(n, dtype=bool)
     if squares is not None:
         everywhere = of_all.directions.everywhere(cost)
@@ -171,6 +174,6 @@ def appoint(of_all: NewtonSteps, sampled: Deputies | None):
     index = np.flatnonzero(chosen | rare)
     factor = np.where(rare[index], 1.0, float(each))
     start = of_all.coef, of_all.offset, z
-    ground = Ground(of_all.ground.stiffness, of_all.ground.center)
-    steps = of_all.steps_over(of_all.take(index), index, factor * cost[index], ground, start)
-    return Deputies(index, factor, steps)
+    quadratic = QuadraticTerms(of_all.quadratic.stiffness, of_all.quadratic.center)
+    steps = of_all.steps_over(of_all.take(index), index, factor * cost[index], quadratic, start)
+    return Subsample(index, factor, steps)
