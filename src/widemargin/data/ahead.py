@@ -1,4 +1,4 @@
-"""Read the next while the last is worked on."""
+"""Prefetch items in a background thread."""
 
 from collections import deque
 from collections.abc import Generator, Iterator
@@ -11,9 +11,9 @@ _END = object()
 
 
 def ahead(items: Generator[Item, None, None], depth: int = 2) -> Iterator[Item]:
-    """Yield what `items` yields, fetched by a thread that is up to `depth` items ahead.
+    """Yield the items of `items`, prefetched by a thread that is up to `depth` items ahead.
 
-    Errors arise here, where the item would have come. Closing the iterator closes `items`.
+    An error in `items` is raised here, in place of the item. Closing the iterator closes `items`.
     """
     with ThreadPoolExecutor(1) as pool:
         fetched = deque(pool.submit(next, items, _END) for _ in range(depth))
@@ -24,4 +24,4 @@ def ahead(items: Generator[Item, None, None], depth: int = 2) -> Iterator[Item]:
         finally:
             for future in fetched:
                 future.cancel()
-            pool.submit(items.close).result()  # after whatever the thread is busy with
+            pool.submit(items.close).result()  # after the fetch under way

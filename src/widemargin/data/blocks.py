@@ -1,4 +1,4 @@
-"""Record batches as blocks of CSR rows, on Arrow's own memory where types allow."""
+"""Decode record batches into blocks of CSR rows, without copying Arrow's memory if types allow."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, NoReturn
@@ -10,29 +10,30 @@ from widemargin.data.formats import MAX_FEATURES, ShardError
 from widemargin.data.memory import CsrRows
 from widemargin.kernels import blocks as kernels
 
-# Decoded bytes of a block, at most, unless a single row has more.
+# The largest decoded size of a block in bytes. Only a single row may be larger.
 BLOCK_BYTES = 4 << 20
 _ENTRY_BYTES = 8  # value and index
 _ROW_BYTES = 32  # row pointer, label, qid and weight
 
-# Rows of a file that a feature map gets first, to see what it makes of them.
+# How many rows of a file are given to a feature map first. The size of its output decides how many
+# rows it is given next.
 _FIRST_ROWS = 64
 
-# Up to this whole number float64 holds them all.
+# float64 represents all whole numbers up to this one exactly.
 _LARGEST_OF_ALL = 2**53
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class Block(NamedTuple):
-    """Rows begin .. end - 1.
+    """The rows begin, ..., end - 1.
 
     Attributes
     ----------
     begin, end : int
     arrays : (values, indices, indptr)
         CSR as kernels take it (see kernels/rows.py): float32 (m,), uint32 (m,), and uint32
-        (end - begin + 1,), which begins with 0. Not to be written to.
+        (end - begin + 1,). The row pointer begins with 0. Do not write to these arrays.
     """
 
     begin: int
@@ -41,7 +42,7 @@ class Block(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """What messages call a place: a file, and the number of a row in it."""
+    """A position for error messages: a file and the number of a row in it."""
 
     path: str
     row: int
@@ -51,12 +52,12 @@ class Origin(NamedTuple):
 
 
 def decoded_bytes(n_rows, n_entries):
-    """Return what rows take in memory, with all columns they may have."""
+    """Return how many bytes rows take in memory, with all optional columns."""
     return n_rows * _ROW_BYTES + n_entries * _ENTRY_BYTES
 
 
 def cuts(indptr: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Yield (begin, end): ranges of rows of at most `BLOCK_BYTES`, or of one row.
+    """Yield (begin, end): ranges of rows with at most `BLOCK_BYTES` decoded bytes, or of one row.
 
     Parameters
     ----------
@@ -73,7 +74,7 @@ def cuts(indptr: np.ndarray) -> Iterator[tuple[int, int]]:
 
 
 def cut(arrays: Arrays) -> Iterator[Arrays]:
-    """Yield CSR rows in ranges of at most `BLOCK_BYTES`."""
+    """Yield CSR rows in the ranges of `cuts`."""
     values, indices, indptr = arrays
     for begin, end in cuts(indptr):
         entries = slice(int(indptr[begin]), int(indptr[end]))
@@ -83,18 +84,18 @@ def cut(arrays: Arrays) -> Iterator[Arrays]:
 def blocks_of(
     path: str, batches: Iterable[pa.RecordBatch], features, *, check: bool
 ) -> Iterator[Arrays]:
-    """Yield the rows of one file's batches, each time at most about `BLOCK_BYTES`.
+    """Yield the rows of one file's batches as CSR blocks of at most about `BLOCK_BYTES`.
 
     Parameters
     ----------
     path : str
-        What messages call the file.
+        The name of the file in error messages.
     batches : iterable of RecordBatch
     features : feature map or None
         None reads the columns ``indices`` and ``values``.
     check : bool
-        Whether to look for what no reader should trust: lists of different lengths, indices
-        out of all range. (What `check_block` looks for is left to it.)
+        Whether to raise an error if the lists of a row have different lengths, or if an index is
+        not in 0..MAX_FEATURES - 1. `check_block` checks the rest.
     """
     row = 0
     rows_at_once = _FIRST_ROWS
@@ -117,10 +118,7 @@ def blocks_of(
 
 
 def check_block(arrays: Arrays, n_features: int, origin: Origin) -> int:
-    """Raise ShardError where an index or a value is not as it should be.
-
-    Returns one more than the largest index.
-    """
+    """Raise ShardError if an index or a value is invalid; return the largest index plus one."""
     fault, row, entry, end = kernels.first_fault(*arrays, n_features)
     if fault == kernels.OK:
         return end
@@ -139,7 +137,7 @@ def check_block(arrays: Arrays, n_features: int, origin: Origin) -> int:
 
 
 def numbers(batch: pa.RecordBatch, name: str, dtype, origin: Origin) -> np.ndarray:
-    """Return a column of single numbers, all of them finite, as an array."""
+    """Return a column as an array of `dtype`; raise ShardError if a number does not fit."""
     column = batch.column(name)
     _check_type(column.type, name, origin)
     if column.null_count:
@@ -153,12 +151,13 @@ def numbers(batch: pa.RecordBatch, name: str, dtype, origin: Origin) -> np.ndarr
 
 
 def as_type(values: np.ndarray, dtype) -> tuple[np.ndarray, int | None]:
-    """Return numbers (n,) as another type, and the place of the first that it cannot hold."""
-    with np.errstate(invalid="ignore"):  # told next
+    """Return numbers (n,) as another type, and the position of the first that does not fit."""
+    with np.errstate(invalid="ignore"):  # the next lines find these numbers
         converted = values.astype(dtype)
     wrong = ~np.isfinite(values) | (converted != values)
     if values.dtype.kind in "iu" and converted.dtype.kind == "f":
-        # NumPy compares whole numbers with others as floating point, as which they may be equal.
+        # NumPy converts integers to floating point for the comparison. Large ones may then be
+        # equal to a number that they are not equal to.
         large = np.flatnonzero((values > _LARGEST_OF_ALL) | (values < -_LARGEST_OF_ALL))
         wrong[large] = [int(converted[row]) != int(values[row]) for row in large]
     return converted, int(np.argmax(wrong)) if wrong.any() else None
@@ -186,13 +185,13 @@ def _decoded(batch: pa.RecordBatch, origin: Origin, check: bool) -> Arrays:
         if indices.dtype.kind not in "iu":
             raise ShardError(f"{origin.path}: indices are {indices.dtype}, not whole numbers")
         _check_range(indices, indptr, origin)
-    with np.errstate(over="ignore"):  # told as a value that is not finite
+    with np.errstate(over="ignore"):  # check_block reports values that are not finite
         values = values.astype(np.float32, copy=False)
     return _lent(values), _lent(_uint32(indices)), _lent(_uint32(indptr))
 
 
 def _lists(batch: pa.RecordBatch, name: str, origin: Origin) -> tuple[np.ndarray, np.ndarray]:
-    """Return what a column of lists holds, and where in it each list begins, from 0 on."""
+    """Return the items of a column of lists, and where each list begins, starting with 0."""
     _check_columns(batch, [name], origin.path)
     column = batch.column(name)
     if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
@@ -211,7 +210,7 @@ def _row_with_null(column) -> int:
 
 
 def _check_range(indices: np.ndarray, indptr: np.ndarray, origin: Origin) -> None:
-    """Refuse indices that would become others as uint32."""
+    """Raise ShardError for indices that conversion to uint32 would change."""
     if indices.dtype == np.uint32 or not indices.size:
         return
     wrong = (indices < 0) | (indices >= MAX_FEATURES)
@@ -222,7 +221,7 @@ def _check_range(indices: np.ndarray, indptr: np.ndarray, origin: Origin) -> Non
 
 
 def _mapped(batch: pa.RecordBatch, features, origin: Origin) -> Arrays:
-    """Return what a feature map makes of a batch."""
+    """Return the output of a feature map for a batch, as CSR arrays."""
     try:
         X = CsrRows(features(batch)).matrix
     except ValueError as error:
@@ -237,18 +236,18 @@ def _mapped(batch: pa.RecordBatch, features, origin: Origin) -> Arrays:
 
 
 def _uint32(integers: np.ndarray) -> np.ndarray:
-    """Return integers that fit as uint32, in place where they have 32 bits."""
+    """Return integers that fit uint32 as uint32, without a copy if they have 32 bits."""
     return integers.view(np.uint32) if integers.itemsize == 4 else integers.astype(np.uint32)
 
 
 class _Memory:
-    """Arrow's memory, as memory that may be written to.
+    """Marks Arrow's read-only memory as writeable, without a copy.
 
-    Nobody writes to it. But kernels are compiled anew for arrays that forbid it.
+    Nobody writes to it. But Numba would compile kernels a second time for read-only arrays.
     """
 
     def __init__(self, array: np.ndarray) -> None:
-        self.array = array  # keeps the memory
+        self.array = array  # keeps the memory alive
         address, _ = array.__array_interface__["data"]
         self.__array_interface__ = {**array.__array_interface__, "data": (address, False)}
 
@@ -258,7 +257,7 @@ def _lent(array: np.ndarray) -> np.ndarray:
 
 
 def narrowed(arrays: Arrays, n_features: int) -> Arrays:
-    """Return the rows without the entries of columns from `n_features` on."""
+    """Return the rows without the entries in columns from `n_features` on."""
     values, indices, indptr = arrays
     kept = indices < n_features
     kept_before = np.concatenate([[0], np.cumsum(kept)])

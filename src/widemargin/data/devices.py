@@ -1,4 +1,4 @@
-"""Where rows shall be: the host's memory or a GPU's."""
+"""Choose where rows are stored, and move them there: in the host's memory or a GPU's."""
 
 from importlib.util import find_spec
 
@@ -8,18 +8,19 @@ import scipy.sparse
 from widemargin.data.memory import CsrRows, DenseRows, as_rows
 from widemargin.data.rows import Rows
 
-#: what `device=` accepts
+#: the values of `device=`
 DEVICES = ("cpu", "cuda", "auto")
 
-# Of the device memory that is free, what rows may take; the rest is for vectors.
+# Rows may take this fraction of the free device memory. The rest is for vectors.
 _FRACTION_FOR_ROWS = 0.8
-# Blocks of streamed rows share this much of what is free: small ones overlap well enough.
+# All blocks of streamed rows together take this fraction of the free device memory. Small blocks
+# are enough to copy one while another is in use.
 _FRACTION_FOR_BLOCKS = 0.4
-_CUDA = 2  # what DLPack calls such a device
+_CUDA = 2  # DLPack's number of this device type
 
 
 class NoGpuError(RuntimeError):
-    """There is no GPU to train on, or no CuPy to reach it by."""
+    """There is no GPU, or CuPy is not installed."""
 
 
 def is_on_gpu(X) -> bool:
@@ -34,14 +35,14 @@ def is_on_gpu(X) -> bool:
 
 
 def gpu_array(X):
-    """Return an array that is on a GPU, whoever's it is, as CuPy's, without a copy."""
+    """Return an array on a GPU, of any library, as a CuPy array, without a copy."""
     import cupy
 
     return X if isinstance(X, cupy.ndarray) else cupy.from_dlpack(X)
 
 
 def gpu_rows(X) -> Rows:
-    """Return a matrix that is on a GPU behind the Rows contract, in place where it can."""
+    """Return a matrix on a GPU as Rows, without a copy if possible."""
     import cupyx.scipy.sparse
 
     from widemargin.data.gpu import GpuCsrRows, GpuDenseRows
@@ -56,14 +57,14 @@ def gpu_rows(X) -> Rows:
 
 
 def placed(X, device: str) -> Rows:
-    """Return the rows of X where `device` says.
+    """Return the rows of X on a device.
 
     Parameters
     ----------
     X : ndarray, SciPy CSR or Rows
-        As `check_matrix` returns it.
+        The result of `check_matrix`.
     device : {"cpu", "cuda", "auto"}
-        "auto" is the GPU if there is one, and room on it.
+        "auto" is the GPU if there is one with enough memory, otherwise the host.
     """
     if isinstance(X, Rows):
         if X.device == "cuda" and device == "cpu":
@@ -88,7 +89,7 @@ def placed(X, device: str) -> Rows:
 
 
 def check_gpu() -> None:
-    """Raise NoGpuError, which says what to do, unless there is a GPU and CuPy."""
+    """Raise NoGpuError if there is no GPU or no CuPy. Its message says what to install."""
     if find_spec("cupy") is None:
         raise NoGpuError(
             "device='cuda' needs CuPy: install widemargin[gpu], or cupy-cuda12x or cupy-cuda13x "
@@ -105,18 +106,19 @@ def check_gpu() -> None:
 
 
 def to_gpu(X) -> Rows:
-    """Return rows of the host's memory on the GPU; where they do not fit, they are streamed.
+    """Copy rows to the GPU. If they do not fit there, return rows that are streamed through it.
 
     Parameters
     ----------
-    X : ndarray or SciPy CSR, as `as_rows` takes it
+    X : ndarray or SciPy CSR
+        As for `as_rows`.
     """
     import cupy
 
     from widemargin.data.gpu import GpuCsrRows, GpuDenseRows, free_bytes
     from widemargin.data.gpu_stream import StreamedRows
 
-    # This checks, and converts what is neither float32 nor float64.
+    # These classes check X. They convert it if it is neither float32 nor float64.
     X = CsrRows(X).matrix if scipy.sparse.issparse(X) else DenseRows(X).matrix
     try:
         free = free_bytes()

@@ -1,4 +1,4 @@
-"""Rows larger than memory: read from disk in every pass, a block at a time."""
+"""Rows larger than memory: every pass reads them from disk, block by block."""
 
 import copy
 import os
@@ -32,26 +32,27 @@ _ROW_COLUMNS = ("indices", "values")
 
 
 def open_rows(source, features: "FeatureMap | None" = None) -> "DiskRows":
-    """Return the rows of files, to be read anew in each pass over them.
+    """Return the rows of files. Each pass over the rows reads the files again.
 
-    Memory holds a few megabytes of rows, and the labels. Files must not change while they are
-    in use; this is checked.
+    Memory holds the labels and a few megabytes of rows. Files must not change while they are in
+    use. If one does, an error is raised.
 
     Parameters
     ----------
     source : path or list of paths
         A folder that ``widemargin convert`` wrote; an Arrow IPC or Parquet file, a list of such
-        files or a folder of them; or svmlight text, plain or compressed, which is parsed in
-        each pass, so that converting it once is faster. Files without a manifest are read once
-        right here, to be checked and counted.
+        files or a folder of them; or svmlight text, plain or compressed. Text is parsed in each
+        pass, so it is faster to convert it once. Files without a manifest are read once by this
+        function, which checks them and counts their rows.
 
-        Columns of Arrow and Parquet are ``label`` (numbers), ``indices`` and ``values`` (lists;
-        columns of X from 0, increasing, and what stands there), and, where there are such,
-        ``qid`` and ``weight``. Others are ignored.
+        Arrow and Parquet files have the columns ``label`` (numbers), ``indices`` (lists of column
+        numbers of X, from 0, increasing) and ``values`` (lists of the values in these columns).
+        They may have the columns ``qid`` and ``weight``. Other columns are ignored.
     features : feature map, optional
-        Makes rows out of other columns, as they are read. It has ``columns``, a list of names
-        of columns it reads, and ``n_features``; called with a ``pyarrow.RecordBatch`` of these
-        columns, it returns SciPy CSR of shape (batch.num_rows, n_features).
+        It computes rows from other columns while these are read. Its attributes are ``columns``,
+        the list of the names of these columns, and ``n_features``. Called with a
+        ``pyarrow.RecordBatch`` of these columns, it returns a SciPy CSR matrix of shape
+        (batch.num_rows, n_features).
 
     Returns
     -------
@@ -60,10 +61,10 @@ def open_rows(source, features: "FeatureMap | None" = None) -> "DiskRows":
     Raises
     ------
     ShardError
-        If a file is missing, damaged or cut short, or a row is not as it should be; names the
-        file, and the row.
+        If a file is missing, damaged or cut short, or if a row is invalid. The message names the
+        file and the row.
     SvmlightError
-        If text is not svmlight.
+        If text is not in svmlight format.
     """
     files, manifest = _find(source)
     if features is not None and not 0 <= features.n_features <= MAX_FEATURES:
@@ -90,12 +91,12 @@ def _find(source) -> tuple[list[RowFile], Manifest | None]:
         return [RowFile(path) for path in files_in(source)], None
     if source == "-":
         raise ValueError("standard input cannot be read anew in each pass: convert it first")
-    os.stat(source)  # that there is no such file is for the system to say
+    os.stat(source)  # raises the system's error if there is no such file
     return [RowFile(source)], None
 
 
 class _Counts(NamedTuple):
-    """What one file holds."""
+    """The numbers of rows, entries and blocks of one file."""
 
     rows: int
     entries: int
@@ -103,15 +104,16 @@ class _Counts(NamedTuple):
 
 
 class DiskRows(BlockRows):
-    """Rows that are read from disk in every pass.
+    """Rows that every pass reads from disk.
 
-    Made by `widemargin.open_rows`. Any number of passes may be under way at once.
+    `widemargin.open_rows` returns them. Several passes may run at the same time.
 
     Attributes
     ----------
     n_rows, n_features, n_entries, n_blocks : int
     dtype : float32
-    labels : ndarray of shape (n_rows,), int64 if all are whole numbers, float64 if not; or None
+    labels : ndarray of shape (n_rows,), or None
+        int64 if all are whole numbers, otherwise float64.
     qid : ndarray of shape (n_rows,), int64, or None
     weights : ndarray of shape (n_rows,), float64, or None
     """
@@ -128,7 +130,8 @@ class DiskRows(BlockRows):
         self._verified = set(self._checked)
         if columns is not None:
             self._columns = columns
-        # One entry for each pass that has ended: threads may append at once, but not add.
+        # One entry for each finished pass. Threads can append to a list at the same time, but
+        # cannot increment a number.
         self._passes: list[None] = []
         self.n_rows = sum(c.rows for c in counts)
         self.n_entries = sum(c.entries for c in counts)
@@ -145,17 +148,17 @@ class DiskRows(BlockRows):
 
     @property
     def paths(self) -> list[str]:
-        """Where the rows are: the files that have any, in order."""
+        """The paths of the files that have rows, in order."""
         return [file.path for file, counts in zip(self._files, self._counts) if counts.rows]
 
     @property
     def times_read(self) -> int:  # type: ignore[override]
-        """How often all rows were read since they were opened, by whomever."""
+        """How many passes over all rows have finished since the files were opened."""
         return len(self._passes)
 
     @property
     def nbytes(self) -> int:
-        """Bytes that all blocks together would take."""
+        """The bytes that all blocks would take in memory."""
         entry_bytes, pointer_bytes = 8, 4
         return entry_bytes * self.n_entries + pointer_bytes * (self.n_rows + self.n_blocks)
 
@@ -198,11 +201,11 @@ class DiskRows(BlockRows):
         )
 
     def blocks(self) -> Generator[Block, None, None]:
-        """Yield all rows, in the order of the files, as `Block`s of about 4 MB at most.
+        """Yield all rows, in the order of the files, as `Block`s of at most about 4 MB.
 
-        Decoding releases the interpreter's lock. A file is compared with its checksum when it
-        is first read, and its rows are checked in the first pass that reads it to its end. How
-        large rows are is noted in the first pass over all of them.
+        Decoding releases the GIL. The checksum of a file is verified when it is first read. Its
+        rows are checked until a pass has read the file to its end. The first pass over all files
+        stores the norms of the rows and the length of the longest row.
         """
         begin = 0
         sizes = RowSizes(self.n_rows) if self._sizes is None else None
@@ -216,7 +219,7 @@ class DiskRows(BlockRows):
                 begin = end
         self._passes.append(None)
         if sizes is not None:
-            sizes.squared_norms.flags.writeable = False  # shared by all who ask
+            sizes.squared_norms.flags.writeable = False  # all callers share the array
             self._sizes = sizes
 
     def _blocks_of_file(self, number: int) -> Iterator[tuple]:
@@ -247,7 +250,7 @@ class DiskRows(BlockRows):
 
     @property
     def longest_row(self) -> int:
-        """How many entries a row has at most."""
+        """The largest number of entries in a row."""
         return self._found_sizes().longest
 
     def _found_sizes(self) -> "RowSizes":
@@ -258,7 +261,7 @@ class DiskRows(BlockRows):
         return self._sizes
 
     def in_memory(self) -> CsrRows:
-        """Return the same rows in memory, which take `nbytes` there; by one pass."""
+        """Read all rows into memory, in one pass. They take `nbytes` there."""
         values = np.empty(self.n_entries, dtype=np.float32)
         indices = np.empty(self.n_entries, dtype=np.int32)
         indptr = np.zeros(self.n_rows + 1, dtype=np.int64)
@@ -271,10 +274,10 @@ class DiskRows(BlockRows):
         return CsrRows(csr_in_place(values[:end], indices[:end], indptr, self.n_features))
 
     def resized(self, n_features: int) -> "DiskRows":
-        """Return the same rows with other features.
+        """Return the same rows with another number of features.
 
-        New ones are zero; entries of columns from `n_features` on are dropped, and `n_entries`
-        counts them nevertheless.
+        New features are zero. Entries of columns from `n_features` on are dropped, but
+        `n_entries` still counts them.
         """
         other = copy.copy(self)
         other.n_features, other._passes = n_features, []
@@ -283,20 +286,20 @@ class DiskRows(BlockRows):
 
 
 class RowSizes:
-    """|x_i|^2 of rows, (n,), and how many entries one has at most; block by block."""
+    """|x_i|^2 of rows, (n,), and the largest number of entries in a row, found block by block."""
 
     def __init__(self, n_rows: int):
         self.squared_norms, self.longest = np.empty(n_rows), 0
 
     def add(self, block: Block) -> None:
-        """Note the rows of a block."""
+        """Add the rows of a block."""
         norms = self.squared_norms[block.begin : block.end]
         kernels.squared_norms(block.arrays, 0, norms.size, norms)
         self.longest = max(self.longest, int(np.diff(block.arrays[2]).max(initial=0)))
 
 
 class _Columns:
-    """Gathers the columns that have one number per row."""
+    """Collects the columns that have one number per row, such as labels."""
 
     def __init__(self) -> None:
         self.pieces: dict[str, list[np.ndarray]] = {name: [] for name in SMALL_COLUMNS}
@@ -321,7 +324,7 @@ class _Columns:
 
 
 def _survey(files: list[RowFile], features) -> DiskRows:
-    """Read files once: check them, count what they hold, and keep their small columns."""
+    """Read files once: check them, count their rows and entries, and keep their small columns."""
     wanted = [*SMALL_COLUMNS, *(_ROW_COLUMNS if features is None else features.columns)]
     most = MAX_FEATURES if features is None else features.n_features
     columns, counts, n_features = _Columns(), [], 0

@@ -1,8 +1,8 @@
-"""Single files of rows, read as Arrow record batches: Arrow IPC, Parquet, svmlight text.
+"""Read single files of rows as Arrow record batches: Arrow IPC, Parquet, svmlight text.
 
-Memory holds a few record batches, however large the file. Columns are ``label`` (numbers),
-``indices`` and ``values`` (lists of one length: column numbers from 0, increasing, and what
-stands there), and where there are such, ``qid`` and ``weight``.
+Memory holds a few record batches, no matter how large the file is. The columns of a batch are
+``label`` (numbers), ``indices`` (lists of column numbers from 0, increasing) and ``values`` (lists
+of the values in these columns). The columns ``qid`` and ``weight`` are optional.
 """
 
 import os
@@ -18,20 +18,21 @@ from widemargin.data.svmlight import SvmlightError, read_svmlight_pieces
 
 # Columns of one number per row.
 SMALL_COLUMNS = {"label": np.float64, "qid": np.int64, "weight": np.float64}
-# Decoded bytes that a batch of Parquet may have: more than any row group of ours.
+# The largest decoded size of a batch of a Parquet file in bytes. A row group that this library
+# writes is smaller.
 _PARQUET_BATCH_BYTES = 16 << 20
 _READ_BYTES = 1 << 20
 _N_FEATURES = b"n_features"
 
 
 class RowFile:
-    """One file, and what it was when first seen.
+    """One file, and its size and modification time when it was opened.
 
     Parameters
     ----------
     path : path
     expected_bytes, crc32 : int, optional
-        Size and checksum that a manifest states.
+        Size and checksum from a manifest.
     """
 
     def __init__(self, path, expected_bytes: int | None = None, crc32: int | None = None):
@@ -50,10 +51,10 @@ class RowFile:
     def batches(self, columns: Sequence[str], check: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield all rows, in order, with those of `columns` that the file has.
 
-        With `check`, offsets of lists and strings are known to lie within what they point into;
-        without it, so does only what Arrow can tell at once.
+        With `check`, all offsets of lists and strings are checked to lie within their data.
+        Without it, Arrow makes only its constant-time checks.
 
-        Raises ShardError where the file cannot be read, or is not what it was when first seen.
+        Raises ShardError if the file cannot be read, or has changed since it was opened.
         """
         self._check_unchanged()
         try:
@@ -72,7 +73,7 @@ class RowFile:
         self._check_unchanged()
 
     def verify(self) -> None:
-        """Compare the file with its checksum, where it has one."""
+        """Raise ShardError if the file has a checksum and does not match it."""
         if self.crc32 is None:
             return
         crc = 0
@@ -99,7 +100,7 @@ class RowFile:
 
 
 def record_batch(values, indices, indptr, labels, qid=None, weight=None) -> pa.RecordBatch:
-    """Return CSR rows as a record batch, on the memory of the arrays where types allow."""
+    """Return CSR rows as a record batch, without copying the arrays if their types allow."""
     offsets = pa.array(indptr, type=pa.int32())
     columns = {
         "label": pa.array(labels, type=pa.float64()),
@@ -114,16 +115,17 @@ def record_batch(values, indices, indptr, labels, qid=None, weight=None) -> pa.R
 
 
 def stated_features(batch: pa.RecordBatch) -> int:
-    """Return how many features a batch of text is known to have, whether all occur or not."""
+    """Return the number of features stated with a batch of text; 0 if none is stated."""
     return int((batch.schema.metadata or {}).get(_N_FEATURES, 0))
 
 
 def _arrow_batches(path, columns, check):
-    # Not memory-mapped: pages of a map stay with the process, and a file cut short kills it.
+    # The file is not memory-mapped. Mapped pages would count as memory of the process, and if the
+    # file were cut short, reading them would kill the process.
     with pa.OSFile(path) as file:
         names = pa.ipc.open_file(file).schema.names
         wanted = [place for place, name in enumerate(names) if name in columns]
-        if not wanted:  # which Arrow would take for all of them
+        if not wanted:  # for an empty list, Arrow would read all columns
             raise ShardError(_none_of(path, columns, names))
         options = pa.ipc.IpcReadOptions(included_fields=wanted, use_threads=False)
         reader = pa.ipc.open_file(file, options=options)
@@ -132,7 +134,7 @@ def _arrow_batches(path, columns, check):
 
 
 def _parquet_batches(path, columns, check):
-    # With a buffer, pages are read as they are needed instead of whole row groups.
+    # With a buffer size, single pages are read when they are needed, instead of whole row groups.
     with pq.ParquetFile(path, buffer_size=_READ_BYTES, pre_buffer=False) as file:
         names = file.schema_arrow.names
         wanted = [name for name in names if name in columns]
@@ -140,23 +142,25 @@ def _parquet_batches(path, columns, check):
             raise ShardError(_none_of(path, columns, names))
         for number in range(file.num_row_groups):
             if check:
-                # Damaged metadata of a column is an error here, and would kill the process below.
+                # If the metadata of a column is damaged, this raises an error. Without it,
+                # the next lines would kill the process.
                 next(file.iter_batches(1, [number], wanted, use_threads=False), None)
             rows = _rows_at_once(file, number, set(wanted))
             yield from file.iter_batches(rows, [number], wanted, use_threads=False)
 
 
 def _rows_at_once(file: pq.ParquetFile, number: int, columns: set[str]) -> int:
-    """How many rows of a row group make a batch, going by their mean size.
+    """Return how many rows of a row group make a batch, from the mean size of its rows.
 
-    Small columns do not count: batches, and so blocks, are the same whether these are read too.
+    Small columns do not count. So batches and blocks are the same if these are read as well.
     """
     group = file.metadata.row_group(number)
     large = columns - SMALL_COLUMNS.keys()
     paths = [file.schema.column(k).path for k in range(group.num_columns)]
     chunks = [group.column(k) for k, path in enumerate(paths) if path.split(".")[0] in large]
     size = sum(
-        # The size is that of encoded values, which a dictionary can make next to nothing.
+        # The size in the metadata is that of encoded values. Dictionary encoding can make it
+        # almost zero.
         max(8 * chunk.num_values, chunk.total_uncompressed_size)
         for chunk in chunks
     )

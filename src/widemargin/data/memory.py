@@ -1,4 +1,4 @@
-"""Rows in memory: dense arrays and CSR, used in place."""
+"""Rows in memory: dense arrays and CSR matrices, used without a copy."""
 
 from functools import cached_property
 from typing import Any
@@ -12,26 +12,26 @@ from widemargin.data.rows import LeverageRows, PreciseRows, Rows, SingleRows
 from widemargin.kernels import precise
 from widemargin.kernels import rows as kernels
 
-# Numbers that a piece of rows has, scaled and in double precision, on its way into a Gram
-# matrix: it stays in cache.
+# A Gram matrix is computed from blocks of rows, scaled and copied in double precision. A block has
+# about so many numbers, and stays in cache.
 _MOMENTS_PIECE = 1 << 17
-#: features that SciPy's matrices have numbers for, if these are int32
+#: the largest number of features of a SciPy matrix with int32 indices
 MOST_FEATURES = 2**31 - 1
-# CSR rows go there as dense copies where more than this fraction of their entries is stored: pairs
-# at scattered places cost some fifteen times as much as those of a dense product.
+# For a Gram matrix, CSR rows are copied to dense blocks if more than this fraction of their
+# entries is stored. A sparse product takes about fifteen times as long for each pair of entries.
 _DENSE_ENOUGH = 0.25
-# Columns are far from zero if that is so many times as far as they are wide.
+# A column is far from zero if its distance is more than so many times its range of values.
 _FAR = 1e3
 
 
 def as_rows(X) -> Rows:
-    """Return `X` behind the Rows contract, in place wherever its layout allows.
+    """Return `X` as Rows, without a copy if its layout allows.
 
     Parameters
     ----------
     X : Rows, ndarray or SciPy sparse of shape (n, d)
-        float32 and float64 C-ordered arrays and canonical CSR are used as they are;
-        anything else is converted once.
+        C-ordered arrays and canonical CSR matrices of float32 or float64 are not copied. Anything
+        else is converted once.
     """
     if isinstance(X, Rows):
         return X
@@ -41,7 +41,7 @@ def as_rows(X) -> Rows:
 
 
 class RowsInMemory(SingleRows, LeverageRows, PreciseRows):
-    """What dense and CSR rows share.
+    """The common part of dense and CSR rows.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class RowsInMemory(SingleRows, LeverageRows, PreciseRows):
 
     matrix: Any
     little_work = 1 << 18
-    #: whether kernels take W (d, k) transposed, as rows of their own
+    #: whether kernels take W (d, k) transposed, as a C-ordered (k, d) array
     transposes: bool
 
     def scores(self, W):
@@ -95,7 +95,7 @@ class RowsInMemory(SingleRows, LeverageRows, PreciseRows):
         return second, first
 
     def _dense_moments(self, index, weight, center):
-        """As `moments`, by products of dense pieces that stay in cache."""
+        """Return `moments`, computed by products of dense blocks that stay in cache."""
         d = self.n_features
         second, first = np.zeros((d, d), order="F"), np.zeros(d)
         step = max(32, _MOMENTS_PIECE // max(1, d))
@@ -144,7 +144,7 @@ class RowsInMemory(SingleRows, LeverageRows, PreciseRows):
     def lengths(self):
         """|x_i| in float64, (n,)."""
         lengths = np.sqrt(self._squared_norms)
-        lengths.flags.writeable = False  # shared by all who ask
+        lengths.flags.writeable = False  # all callers share the array
         return lengths
 
     @cached_property
@@ -152,7 +152,7 @@ class RowsInMemory(SingleRows, LeverageRows, PreciseRows):
         norms = np.empty(self.n_rows)
         for begin, end in self.ranges(0, self.n_rows):
             kernels.squared_norms(self.arrays, begin, end, norms)
-        norms.flags.writeable = False  # shared by all who ask
+        norms.flags.writeable = False  # all callers share the array
         return norms
 
 
@@ -173,14 +173,14 @@ class DenseRows(RowsInMemory):
 
     def take(self, index):
         if isinstance(index, np.ndarray) and index.dtype.kind in "iu":
-            return DenseRows(self.matrix.take(index, axis=0))  # in half the time
+            return DenseRows(self.matrix.take(index, axis=0))  # twice as fast
         return DenseRows(self.matrix[index])
 
     def near_origin(self):
-        """Return rows whose columns are shifted towards zero, where they are far away from it.
+        """Return rows in which the columns that are far from zero are centred at zero.
 
-        Shifts are exact: two numbers of which neither is twice the other have a difference that
-        needs no rounding (Sterbenz). Rows that need none are returned as they are.
+        The shifts are exact. By Sterbenz's lemma, the difference of two numbers is not rounded if
+        neither is more than twice the other. If no column is far from zero, return these rows.
         """
         if self.n_rows == 0:
             return self
@@ -209,7 +209,7 @@ class CsrRows(RowsInMemory):
             X = X.astype(np.float64)
         _check_indices(X)
         if not X.has_canonical_format:
-            # Duplicates would make |x_i|^2 wrong; summing them sorts as well.
+            # With duplicate entries, |x_i|^2 would be wrong. Summing them also sorts the entries.
             X = X.copy()
             X.sum_duplicates()
         self.matrix = X
@@ -219,12 +219,12 @@ class CsrRows(RowsInMemory):
 
     @cached_property
     def longest_row(self):
-        """How many entries a row has at most."""
+        """The largest number of entries in a row."""
         return int(np.diff(self.matrix.indptr).max(initial=0))
 
     def take(self, index):
         matrix = self.matrix[index]
-        matrix.has_canonical_format = True  # as all of it is, which need not be found out again
+        matrix.has_canonical_format = True  # as in self.matrix; SciPy need not check
         return CsrRows(matrix)
 
     def _copy_scaled(self, index, factor, center, out):
@@ -249,7 +249,7 @@ class CsrRows(RowsInMemory):
 
 
 def csr_in_place(values, indices, indptr, n_features: int) -> scipy.sparse.csr_matrix:
-    """Return a CSR matrix of arrays whose indices increase along rows, without copies of them.
+    """Return a CSR matrix of arrays whose indices increase along rows, without copies.
 
     Parameters
     ----------
@@ -259,24 +259,25 @@ def csr_in_place(values, indices, indptr, n_features: int) -> scipy.sparse.csr_m
         At most `MOST_FEATURES`.
     """
     X = scipy.sparse.csr_matrix((indptr.size - 1, n_features), dtype=values.dtype)
-    # Set one by one: the constructor would widen the indices along with the row pointers.
+    # The attributes are set one by one. If row pointers are int64, the constructor would convert
+    # the indices to int64 as well.
     fits = values.size <= np.iinfo(np.int32).max
     X.indptr = indptr.astype(np.int32 if fits else np.int64, copy=False)
     X.indices = indices.astype(np.int32, copy=False)
     X.data = values
-    X.has_canonical_format = True  # indices increase: spares SciPy the check
+    X.has_canonical_format = True  # indices increase, so SciPy need not check
     return X
 
 
 def _unsigned(integers):
-    """Return `integers`, none of them negative, as uint32 or uint64; in place where it can."""
+    """Return nonnegative integers as uint32 or uint64, without a copy if possible."""
     if integers.itemsize < 4:
         return integers.astype(np.uint32)
     return np.ascontiguousarray(integers).view(np.uint32 if integers.itemsize == 4 else np.uint64)
 
 
 def _check_indices(X):
-    """Raise ValueError, naming the row, if kernels would read outside of X's arrays."""
+    """Raise ValueError if kernels would read outside of X's arrays."""
     if X.indptr.size != X.shape[0] + 1:
         raise ValueError(
             f"X is not valid CSR: indptr has {X.indptr.size} entries, not {X.shape[0] + 1}"
@@ -287,8 +288,8 @@ def _check_indices(X):
     if lengths.size and lengths.min() < 0:
         row = int(np.argmax(lengths < 0))
         raise ValueError(f"X is not valid CSR: indptr decreases at row {row}")
-    indices = X.indices[: X.indptr[-1]]  # what lies behind the last row is not read
-    if indices.size and _unsigned(indices).max() >= X.shape[1]:  # a negative one is huge
+    indices = X.indices[: X.indptr[-1]]  # later entries are not read
+    if indices.size and _unsigned(indices).max() >= X.shape[1]:  # negative ones become huge
         bad = int(np.argmax((indices < 0) | (indices >= X.shape[1])))
         row = int(np.searchsorted(X.indptr, bad, side="right")) - 1
         raise ValueError(

@@ -1,8 +1,8 @@
-"""Where rows live: the contract that all kinds of rows keep, and capabilities that some declare.
+"""The interface of all kinds of rows, and the capabilities that some kinds have in addition.
 
-Rows know two products, ``S = X W`` and ``X^T G``; they never know what a score means. A kind of
-rows is a subclass of `Rows` with four methods. What else it can do, it declares by its other base
-classes: a solver asks for these by `isinstance`, or insists on them by `require`.
+Rows compute two products, ``S = X W`` and ``X^T G``. They do not know what a score means. A kind
+of rows is a subclass of `Rows` with four methods. Further base classes declare its capabilities:
+a solver tests for them by `isinstance`, or requires them by `require`.
 """
 
 from abc import ABC, abstractmethod
@@ -16,34 +16,34 @@ from widemargin import threads
 from widemargin.data.ahead import ahead
 from widemargin.kernels import rows as kernels
 
-# Entries one kernel call may touch: about a twentieth of a second, so that Python gets to
-# look at the clock and at Ctrl-C in between.
+# How many entries one kernel call may read. It takes about 0.05 seconds. Between two calls,
+# Python looks at the clock and at Ctrl-C.
 ENTRIES_PER_CALL = 1 << 24
-# Rows whose squares tell about those of all.
+# About so many rows are sampled to estimate sums of squares over all rows.
 _ROWS_FOR_SPREADS = 1 << 15
 
 
 class Rows(ABC):
-    """n rows of d features, wherever they are kept.
+    """n rows of d features: in memory, on disk or on a GPU.
 
     Attributes
     ----------
     n_rows, n_features : int
     dtype : dtype
-        Of the entries.
+        Type of the entries.
     device : {"cpu", "cuda"}
-        Where scores are.
+        Where scores are stored.
     like, coef_like : array or None
-        An array where scores are, and one where coefficients are, for NumPy's `like=`; None is the
-        host. Coefficients may be on the host where scores are not: what is done to few numbers is
-        done there sooner.
+        Arrays for NumPy's `like=`: the first is where scores are stored, the second is where
+        coefficients are stored. None means the host. If scores are on a GPU, a few coefficients
+        are still on the host, because operations on small arrays are faster there.
     times_read : int
-        How often all rows were read from files so far.
+        How often all rows have been read from files.
     labels, qid : ndarray of shape (n_rows,) or None
-        What files say of the rows.
+        Labels and query ids of the rows, if they come from files.
     """
 
-    #: what `require` calls them
+    #: the name of this kind in the message of `require`
     called: ClassVar[str] = "rows"
 
     n_rows: int
@@ -58,7 +58,7 @@ class Rows(ABC):
 
     @classmethod
     def require(cls, rows: "Rows", who: str) -> None:
-        """Raise TypeError unless `rows` are of this kind, which `who` needs."""
+        """Raise TypeError if `rows` are not of this kind, which `who` needs."""
         if not isinstance(rows, cls):
             raise TypeError(f"{who} needs {cls.called}, not {type(rows).__name__}")
 
@@ -76,9 +76,9 @@ class Rows(ABC):
 
     @abstractmethod
     def take(self, index):
-        """Return the rows that `index` (slice, mask or integers) picks.
+        """Return the rows that `index` (slice, mask or integers) selects.
 
-        Raises TypeError where single rows cannot be picked.
+        Raises TypeError if this kind of rows cannot select single rows.
         """
 
     def products(self, w, g):
@@ -87,55 +87,55 @@ class Rows(ABC):
 
     @property
     def lengths(self):
-        """|x_i|, (n,), as they are computed; not to be written to."""
+        """|x_i|, (n,), as computed, with rounding errors. Do not write to it."""
         return np.sqrt(self.squared_norms())
 
     @cached_property
     def longest_row(self):
-        """How many entries a row has at most."""
+        """The largest number of entries in a row."""
         return self.n_features
 
     @cached_property
     def n_entries(self):
-        """How many numbers are stored."""
+        """The number of stored entries."""
         return self.n_rows * self.n_features
 
     @property
     def nbytes(self):
-        """Bytes that the rows take, or would take in memory."""
+        """The bytes that the rows take in memory, or would take if they were there."""
         return self.n_entries * np.dtype(self.dtype).itemsize
 
     @property
     def plain(self):
-        """The same rows, with products that are sums in float64 and nothing faster."""
+        """The same rows; the errors of their products are those of float64 and `combine_error`."""
         return self
 
     def combine_error(self, size: float) -> float:
-        """Return how far `combine(G)` of plain rows may be off, in length, besides rounding.
+        """Return a bound on the error of `combine(G)` of plain rows, as a Euclidean norm.
 
-        `size` is sum_i |G_i|.
+        It is the error in addition to that of sums in float64. `size` is sum_i |G_i|.
         """
         return 0.0
 
     def round(self, w):
-        """Round coefficients in place, as `rounded` does; return what `scores` takes for them."""
+        """Round coefficients in place, as `rounded` does; return the argument for `scores`."""
         return w
 
     def rounded(self, name: str, v):
-        """Return numbers near those of v of which the product `name` takes less time.
+        """Return v rounded to numbers for which the product `name` is faster.
 
-        Or v, where there are none.
+        Return v itself if rounding would not make it faster.
         """
         return v
 
 
 class SingleRows(Rows):
-    """Rows in the host's memory: kernels go from one to another, in any order.
+    """Rows in the host's memory: kernels can visit single rows in any order.
 
     Attributes
     ----------
     arrays : tuple of ndarray
-        What kernels take, see kernels/rows.py: (X,) or (values, indices, indptr).
+        The arguments of kernels, see kernels/rows.py: (X,) or (values, indices, indptr).
     """
 
     called = "rows in memory"
@@ -152,7 +152,7 @@ class SingleRows(Rows):
 
     @cached_property
     def rows_per_call(self):
-        """How many rows one kernel call may visit."""
+        """The number of rows that one kernel call may visit."""
         return max(1, ENTRIES_PER_CALL * self.n_rows // max(1, self.n_entries))
 
     def ranges(self, begin, end) -> Iterator[tuple[int, int]]:
@@ -162,13 +162,13 @@ class SingleRows(Rows):
 
 
 class BlockRows(Rows):
-    """Rows that are read through, block by block, in their order."""
+    """Rows that are read from the first to the last, block by block."""
 
     called = "rows on disk"
 
     @abstractmethod
     def blocks(self) -> Generator:
-        """Yield all rows, in their order, as `Block`s (data/blocks.py)."""
+        """Yield all rows in order, as `Block`s (data/blocks.py)."""
 
     def scores(self, W):
         W = np.ascontiguousarray(W, dtype=np.float64)
@@ -187,7 +187,7 @@ class BlockRows(Rows):
     def combine(self, G):
         G = np.asarray(G, dtype=np.float64)
         kernel = kernels.combine if G.ndim == 1 else kernels.combine_many
-        sums = [np.zeros((self.n_features, *G.shape[1:]))]  # one for each thread at work
+        sums = [np.zeros((self.n_features, *G.shape[1:]))]  # one for each thread
 
         def chunk(block, some, W, begin, end):
             kernel(block.arrays, some, begin, end, W)
@@ -200,7 +200,7 @@ class BlockRows(Rows):
         return sum(sums[1:], start=sums[0])
 
     def products(self, w, g):
-        """Return X w (n,) and X^T g (d,), by a single pass."""
+        """Return X w (n,) and X^T g (d,), in a single pass."""
         scores, combined = np.zeros(self.n_rows), np.zeros(self.n_features)
         if not (w.any() or g.any()):
             return scores, combined  # no need to read anything
@@ -215,7 +215,7 @@ class BlockRows(Rows):
         raise TypeError("rows on disk are read in their order; single ones cannot be picked")
 
     def in_memory(self) -> Rows:
-        """Return the same rows in memory, which take `nbytes` there, if they can be had so."""
+        """Return a copy in memory, of `nbytes` bytes; these rows if their class makes none."""
         return self
 
 
@@ -224,17 +224,18 @@ def _chunks(block) -> list[tuple[int, int]]:
 
 
 class GramRows(Rows):
-    """Rows whose squares can be summed up, as Newton's method does for its Hessian.
+    """Rows with weighted sums of x x^T, of which Newton's method computes its Hessian.
 
     Attributes
     ----------
     multiplications_per_call : int
-        How many one call of `moments` may take: about a twentieth of a second.
+        How many multiplications one call of `moments` may make, in about 0.05 seconds.
     little_work : int
-        Multiplications that take as long as to find out which of them were made before.
+        For fewer multiplications, computing a Hessian anew is faster than finding the rows that
+        have changed.
     weighs_all_rows : bool
-        Whether `moments` of all rows, most of weight zero, cost less than a list of the others.
-        Then it takes None for the index of all.
+        Whether `moments` of all rows, most of them with weight zero, is faster than making a list
+        of the rows with other weights. Then `moments` accepts None for the index: all rows.
     """
 
     multiplications_per_call: int = 1 << 29
@@ -243,63 +244,63 @@ class GramRows(Rows):
 
     @abstractmethod
     def moments(self, index, weight, center):
-        """Return sums over some rows, less `center`, in float64: of their squares and their own.
+        """Return the weighted first and second moments of some rows about `center`, in float64.
 
         Parameters
         ----------
         index : ndarray of shape (m,)
-            Which rows, in increasing order; at least one.
+            Positions of the rows, in increasing order; at least one.
         weight : ndarray of shape (m,)
         center : ndarray of shape (d,)
 
         Returns
         -------
         second : ndarray of shape (d, d)
-            sum_j weight_j (x - center)(x - center)^T, at least its lower triangle.
+            sum_j weight_j (x - center)(x - center)^T. Its upper triangle may be unset.
         first : ndarray of shape (d,)
             sum_j weight_j (x - center).
         """
 
     @abstractmethod
     def combine_squares(self, g):
-        """Return sum_i g_i x_i^2, feature by feature, in float64, (d,)."""
+        """Return sum_i g_i x_i^2 with elementwise squares, in float64, (d,)."""
 
 
 class LeverageRows(GramRows):
-    """Rows that tell which of them matter to a Hessian more than others."""
+    """Rows that estimate how much each of them matters to a Hessian (statistical leverage)."""
 
     @abstractmethod
     def score_squares(self, v, begin=0, end=None):
-        """Return x_i^2 . v, the square feature by feature, in float64, for begin <= i < end."""
+        """Return x_i^2 . v with elementwise squares, in float64, for begin <= i < end."""
 
     @cached_property
     def spreads(self):
-        """How far scores may move as coefficients do, for each row beside the others, (n,).
+        """How sensitive each row's score is to the coefficients, relative to other rows, (n,).
 
-        sqrt(sum_k x_k^2 / s_k), s_k the sum of squares of feature k over all rows, or about that:
-        a row is far ahead of others if it has a feature that few rows have.
+        sqrt(sum_k x_k^2 / s_k), where s_k is the sum of squares of feature k over all rows,
+        estimated from a sample. A row has a large value if it has a feature that few rows have.
         """
         stride = max(1, self.n_rows // _ROWS_FOR_SPREADS)
         some = self.take(slice(None, None, stride))
         squares = some.combine_squares(np.ones(some.n_rows))
-        # As if there was one row more, of about the same entries: some features are in no row.
+        # Add one row of average entries, because some features are zero in all sampled rows.
         squares += squares.sum() / max(1, some.n_rows * self.n_features)
         squares[squares == 0.0] = 1.0
         spreads = np.sqrt(self.score_squares(1.0 / (stride * squares)))
-        spreads.flags.writeable = False  # shared by all who ask
+        spreads.flags.writeable = False  # all callers share the array
         return spreads
 
 
 class PreciseRows(Rows):
-    """Rows with products in twice the precision, for a certificate that rounding blurs."""
+    """Rows with products in twice the precision, for certificates that rounding makes useless."""
 
     @abstractmethod
     def precise_scores(self, index, w, offset):
         """Return x_i.w + offset of some rows in twice the precision: high and low parts, (m,).
 
-        And the sums of their terms' sizes.
+        The third array has the sums of the absolute values of their terms, (m,).
         """
 
     @abstractmethod
     def combine_sizes(self, g):
-        """Return sum_i |g_i| |x_i|, feature by feature, in float64, (d,)."""
+        """Return sum_i |g_i| |x_i| with elementwise absolute values, in float64, (d,)."""

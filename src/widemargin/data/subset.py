@@ -1,4 +1,4 @@
-"""Some of the rows of something that can only be read from its beginning to its end."""
+"""A subset of rows that can only be read from the first to the last."""
 
 import numpy as np
 
@@ -6,16 +6,15 @@ from widemargin.data.rows import Rows
 
 
 class Subset(Rows):
-    """The rows of `rows` that `index` names.
+    """The rows `index` of `rows`, which need not be able to select single rows.
 
-    A product with them is a product with all rows, most of which is thrown away: for rows that
-    cannot be picked one by one.
+    Its products are computed with all rows. The results for the other rows are not used.
 
     Parameters
     ----------
     rows : Rows
     index : ndarray of shape (m,)
-        Integers.
+        Integers. A row may occur more than once.
     """
 
     def __init__(self, rows, index):
@@ -33,7 +32,7 @@ class Subset(Rows):
     def combine(self, G):
         G = np.asarray(G, dtype=np.float64)
         everything = np.zeros((self.rows.n_rows, *G.shape[1:]))
-        np.add.at(everything, self.index, G)  # a row may be named twice
+        np.add.at(everything, self.index, G)  # adds up repeated rows
         return self.rows.combine(everything)
 
     def squared_norms(self):
