@@ -1,7 +1,8 @@
-"""Rows in the memory of a GPU: dense arrays and CSR, and rows that stream through it.
+"""Rows in device memory, dense and CSR, and the common part of all rows with products on a GPU.
 
-Products are deterministic: sums are taken in a fixed order, from a transposed copy of sparse rows
-where there is room for one, and else in integers, which add up to the same in any order.
+Products are deterministic. Sums are computed in a fixed order; for X^T G, this takes a transposed
+copy of sparse rows. If there is no room for one, sums are computed in integers, whose sum does
+not depend on the order.
 """
 
 import copy
@@ -17,29 +18,33 @@ from widemargin.data.gpu_tiles import Rounded, Sizes, Tiles, most_places
 from widemargin.data.rows import GramRows, Rows
 from widemargin.kernels import cuda
 
-# Entries of a sparse matrix's line that one team of lanes takes; longer lines are cut.
+# The largest number of entries of a line (a row or a column) that one team of threads multiplies.
+# Longer lines are cut into several items.
 _ITEM = max(cuda.TEAMS)
-# Tiles pay for so many entries, if these are multiplied by more numbers than caches hold. Of more
-# entries than the most, places in tiles, where some are zeros, would not fit 31 bits.
+# Tiles are used from so many entries on, if the vector has at least so many places: a shorter one
+# stays in cache. With more entries than the largest number, positions in tiles, which include
+# zeros that fill them up, might not fit 31 bits.
 _MANY_ENTRIES, _MOST_ENTRIES, _MANY_PLACES = 1 << 24, 3 << 29, 1 << 17
-# Blocks that share the rows of a dense product X^T G.
+# About how many thread blocks compute a dense product X^T G.
 _PARTS = 1056
-# Bytes of a piece of rows, scaled and in double precision, on its way into a Gram matrix.
+# A Gram matrix is computed from blocks of rows, scaled and copied in double precision. A block
+# has about so many bytes.
 _MOMENTS_PIECE = 1 << 30
-# Up to so many features, coefficients are on the host, and so are matrices of them up to fewer.
+# Up to so many features, coefficients are on the host; up to the second number, Gram matrices are.
 _FEW_FEATURES = 1 << 15
 _FEW_FOR_A_MATRIX = 128
-# Multiplications that take less time than a list of the rows that matter; and than to find out
-# which of them are new.
+# For at most so many multiplications, `moments` of all rows is faster than a list of the rows with
+# nonzero weights; for fewer than the second number, it is faster than finding the rows that have
+# changed.
 _TINY_WORK, _LITTLE_WORK = 1 << 32, 1 << 34
-# Sums of integers that stand for fractions stay below two to this power.
+# Fixed-point sums stay below two to this power.
 _SUM_BITS = 61
 
 
 class GpuRows(Rows):
-    """Rows whose products a GPU makes.
+    """Rows whose products are computed on a GPU.
 
-    Classes below have `_scores(V)` and `_combine(G, squares)`, for a few columns at a time.
+    Subclasses have `_scores(V)` and `_combine(G, squares)`, for a few columns at a time.
     """
 
     device = "cuda"
@@ -63,7 +68,7 @@ class GpuRows(Rows):
 
 
 class ResidentRows(GpuRows, GramRows):
-    """Rows that are in the memory of a GPU."""
+    """Rows in device memory."""
 
     multiplications_per_call = 1 << 41
     little_work = _LITTLE_WORK
@@ -76,9 +81,9 @@ class ResidentRows(GpuRows, GramRows):
         return self.n_rows * self.n_features**2 <= _TINY_WORK
 
     def moments(self, index, weight, center):
-        """As declared, both triangles; `index` None is all rows.
+        """Return the moments, with both triangles of the second; `index` None means all rows.
 
-        Few numbers come back on the host.
+        Small matrices are returned on the host.
         """
         d = self.n_features
         if index is None:
@@ -102,7 +107,7 @@ class ResidentRows(GpuRows, GramRows):
 
 
 def _by_columns(V, n_lines, product):
-    """Return product(V), for as many columns of V at a time as a kernel takes."""
+    """Return product(V), computed for as many columns of V at a time as a kernel takes."""
     if V.ndim == 1:
         return product(cupy.ascontiguousarray(V, dtype=np.float64)[:, None])[:, 0]
     out = cupy.empty((n_lines, V.shape[1]))
@@ -110,7 +115,8 @@ def _by_columns(V, n_lines, product):
     for begin in range(0, V.shape[1], most):
         some = V[:, begin : begin + most]
         width = some.shape[1]
-        # Columns of zeros cost less than another pass.
+        # Kernels take only certain numbers of columns. Columns of zeros cost less than another
+        # pass.
         padded = cupy.zeros((V.shape[0], min(c for c in cuda.COLUMNS if c >= width)))
         padded[:, :width] = some
         out[:, begin : begin + most] = product(padded)[:, :width]
@@ -118,7 +124,7 @@ def _by_columns(V, n_lines, product):
 
 
 class GpuDenseRows(ResidentRows):
-    """A dense (n, d) array on a GPU, C-ordered: float32, float64, or bytes."""
+    """A dense (n, d) array in device memory, C-ordered: float32, float64, or uint8."""
 
     def __init__(self, X):
         if X.dtype == np.bool_:
@@ -154,7 +160,7 @@ class GpuDenseRows(ResidentRows):
         return piece
 
     def is_finite(self):
-        """Return whether all numbers are."""
+        """Return whether all entries are finite."""
         return _is_finite(self.array)
 
     def squared_norms(self):
@@ -174,11 +180,12 @@ class GpuDenseRows(ResidentRows):
 
 
 class GpuCsrRows(ResidentRows):
-    """Sparse rows on a GPU: float32 or float64 values, 32-bit columns, 64-bit row pointers.
+    """CSR rows in device memory: float32 or float64 values, int32 columns, int64 row pointers.
 
     Parameters
     ----------
     values, places, starts : arrays of shape (nnz,), (nnz,), (n + 1,)
+        Values, columns and row pointers.
     n_features : int
     """
 
@@ -199,7 +206,7 @@ class GpuCsrRows(ResidentRows):
         n_places = self.n_rows if transposed else self.n_features
         if not _MANY_PLACES <= n_places <= most_places():
             return None
-        # As much as the rows, and others need room as well.
+        # Tiles take about as much memory as the rows. Other arrays need memory as well.
         if 4 * (self.values.nbytes + self.places.nbytes) > free_bytes():
             return None
         return Tiles(self.values, self.places, self.starts, self._sizes, transposed=transposed)
@@ -210,12 +217,12 @@ class GpuCsrRows(ResidentRows):
 
     @cached_property
     def _row_tiles(self):
-        """Rows in tiles, or None where these do not pay or do not fit."""
+        """The rows in tiles; None if tiles are not faster or do not fit."""
         return self._tiles(transposed=False)
 
     @cached_property
     def _column_tiles(self):
-        """Columns in tiles, or None."""
+        """The columns in tiles; None if tiles are not faster or do not fit."""
         return self._tiles(transposed=True)
 
     @cached_property
@@ -224,7 +231,7 @@ class GpuCsrRows(ResidentRows):
 
     @cached_property
     def _columns(self):
-        """The transposed rows, or None where they do not fit."""
+        """A transposed copy of the rows; None if it does not fit."""
         size = self.values.nbytes + self.places.nbytes
         if self.values.size >= 1 << 31 or 3 * size > free_bytes():
             return None
@@ -258,16 +265,16 @@ class GpuCsrRows(ResidentRows):
         return self._row_tiles.round(w) if here else w
 
     def rounded(self, name, v):
-        """Return numbers near those of v of which the product `name` takes half the time.
+        """Return v rounded to numbers for which the product `name` takes half the time.
 
-        Or v, where that makes no difference.
+        Return v itself if rounding would not make it faster.
         """
         tiles = self._row_tiles if name == "scores" else self._column_tiles
         here = tiles is not None and isinstance(v, cupy.ndarray) and v.ndim == 1
         return tiles.rounded(v) if here else v
 
     def _add(self, G, squares, scale, out):
-        """out (d, k), integers, receive scale X^T G."""
+        """Add scale X^T G, with its terms rounded to integers, to the integers out (d, k)."""
         name = f"sparse_add<{self.type}, {G.shape[1]}>"
         arguments = (self.values, self.places, self.starts, self.n_rows, G, squares, scale, out)
         cuda.launch(name, 8 * self.n_rows, arguments)
@@ -280,12 +287,12 @@ class GpuCsrRows(ResidentRows):
         return piece
 
     def is_finite(self):
-        """Return whether all numbers are."""
+        """Return whether all entries are finite."""
         return _is_finite(self.values)
 
     @cached_property
     def plain(self):
-        """The same rows without tiles, whose sums are of integers."""
+        """The same rows without tiles, because tiles compute sums in integers."""
         rows = copy.copy(self)
         rows._row_tiles = rows._column_tiles = None
         return rows
@@ -319,7 +326,7 @@ class GpuCsrRows(ResidentRows):
 
 
 def fixed_point(add, largest, G, rows, squares):
-    """Return X^T G by integers, (d, k); `add` adds it, times a scale, to an array of them."""
+    """Return X^T G, (d, k), by fixed-point sums; `add` adds scale X^T G to integers."""
     bound = largest ** (2 if squares else 1) * float(cupy.abs(G).sum(axis=0).max())
     out = cupy.zeros((rows.n_features, G.shape[1]), dtype=np.uint64)
     if bound == 0.0:
@@ -330,21 +337,23 @@ def fixed_point(add, largest, G, rows, squares):
 
 
 def fixed_point_error(rows, size):
-    """Return how far `fixed_point` may be off, in length, where sum |G_i| is `size`.
+    """Return a bound on the error of `fixed_point`, as a Euclidean norm, if sum |G_i| is `size`.
 
-    Each product is rounded to a whole number.
+    Each product is rounded to an integer.
     """
     unit = 2.0 ** (1 - _SUM_BITS) * rows._largest * size
     return rows.n_rows * math.sqrt(rows.n_features) * unit
 
 
 class _Lines:
-    """A sparse matrix, line by line, cut into items that are about as much work each.
+    """A sparse matrix whose lines are cut into items, grouped by size.
+
+    Lines are rows, or the columns of a transposed copy.
 
     Parameters
     ----------
     values, places, starts : arrays of shape (nnz,), (nnz,), (m + 1,)
-        As of CSR.
+        The arrays of CSR: values, columns and row pointers.
     """
 
     def __init__(self, values, places, starts):
@@ -372,7 +381,7 @@ class _Lines:
                 cupy.asarray(part.astype(np.int32))
                 for part in (cut.get(), self.n_lines + ends - counts, self.n_lines + ends)
             ]
-        # Items of about the same size are worked on together.
+        # One kernel call multiplies all items of about the same size.
         self.items, least = [], -1
         for most, team in cuda.TEAMS.items():
             some = cupy.flatnonzero((item_sizes > least) & (item_sizes <= most))
@@ -383,7 +392,7 @@ class _Lines:
                 self.items.append((team, chosen))
 
     def product(self, V, squares=False):
-        """Return the lines' products with V (., k), (m, k); of their squares, if asked."""
+        """Return the products of the lines, or of their elementwise squares, with V, (m, k)."""
         k = V.shape[1]
         out = cupy.empty((self.n_slots, k))
         for team, items in self.items:
@@ -396,14 +405,14 @@ class _Lines:
 
 
 def _is_finite(values):
-    """Return whether all are; one finite sum proves it without a copy."""
+    """Return whether all values are finite. A finite sum proves it, without a copy."""
     if values.dtype == np.uint8 or np.isfinite(float(values.sum(dtype=np.float64))):
         return True
     return bool(cupy.isfinite(values).all())
 
 
 def free_bytes() -> int:
-    """Return how much device memory may still be allocated."""
+    """Return how many bytes of device memory can still be allocated."""
     pool = cupy.get_default_memory_pool()
     free = cupy.cuda.Device().mem_info[0] + pool.free_bytes()
     limit = pool.get_limit()

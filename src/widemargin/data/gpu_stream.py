@@ -1,7 +1,8 @@
-"""Rows in the host's memory that stream through a GPU, block by block, for every product.
+"""Rows in the host's memory that every product streams through a GPU, block by block.
 
-While one block is worked on, the next one is copied. The rows are pinned where they are, so that
-the GPU can read them by itself; where that is not allowed (files mapped for reading), copies wait.
+While the GPU computes with one block, it copies the next one. The rows are pinned, so that the GPU
+can read them without the host. If memory cannot be pinned (files mapped for reading), the host
+waits for each copy.
 """
 
 import copy
@@ -14,7 +15,7 @@ import scipy.sparse
 
 from widemargin.data.gpu import GpuCsrRows, GpuDenseRows, GpuRows, fixed_point, fixed_point_error
 
-# Blocks on the device at a time: one is worked on, one is copied.
+# How many blocks are in device memory: one in use, one being copied.
 _BUFFERS = 2
 
 
@@ -31,7 +32,7 @@ class StreamedRows(GpuRows):
     X : ndarray or SciPy CSR of shape (n, d)
         float32 or float64, C-ordered or canonical.
     device_bytes : int
-        What blocks may take on the device, all together.
+        The device memory that all blocks together may take.
     """
 
     _plainly = False
@@ -61,7 +62,7 @@ class StreamedRows(GpuRows):
 
     @cached_property
     def plain(self):
-        """The same rows, whose blocks have no tiles."""
+        """The same rows, with products that use no tiles."""
         rows = copy.copy(self)
         rows._plainly = True
         return rows
@@ -97,10 +98,10 @@ class StreamedRows(GpuRows):
         return max(float(values.max()), -float(values.min())) if values.size else 0.0
 
     def _on_device(self):
-        """Yield each block and its rows, copied while the one before it is worked on."""
+        """Yield each block and its rows, copied while the block before it is in use."""
         compute = cupy.cuda.get_current_stream()
         buffers = [self._buffer() for _ in range(min(_BUFFERS, len(self.blocks_of_rows)))]
-        free = [None] * len(buffers)  # events: the last work on a buffer is done
+        free = [None] * len(buffers)  # events: the last use of a buffer has ended
         for number, block in enumerate(self.blocks_of_rows):
             place = number % len(buffers)
             if free[place] is not None:
@@ -109,7 +110,7 @@ class StreamedRows(GpuRows):
             compute.wait_event(self._copies.record())
             yield block, self._rows(copied)
             free[place] = compute.record()
-        compute.synchronize()  # before anybody else gets the buffers
+        compute.synchronize()  # before the buffers' memory is used again
 
     def _buffer(self):
         """Return device arrays that hold the largest block."""
@@ -127,7 +128,7 @@ class StreamedRows(GpuRows):
         ]
 
     def _copy(self, block, buffer):
-        """Copy a block into a buffer, on the copying stream; return the parts that it takes."""
+        """Copy a block into a buffer, on the stream for copies; return the filled parts of it."""
         begin, end = block
         X = self.host
         if self.sparse:
@@ -149,7 +150,7 @@ class StreamedRows(GpuRows):
 
 
 class _Pin:
-    """Keeps an array's memory where the GPU can read it, for as long as this object lives."""
+    """Pins an array's memory, so that the GPU can read it, as long as this object exists."""
 
     def __init__(self, array):
         self.address = 0
@@ -158,7 +159,7 @@ class _Pin:
         try:
             cupy.cuda.runtime.hostRegister(array.ctypes.data, array.nbytes, 0)
         except cupy.cuda.runtime.CUDARuntimeError:
-            return  # memory that must not be pinned, or is already
+            return  # the memory cannot be pinned, or is pinned already
         self.address = array.ctypes.data
 
     def __del__(self):
@@ -167,11 +168,11 @@ class _Pin:
 
 
 def _cut(X, most_bytes):
-    """Return blocks of rows of at most so many bytes each, or of one row."""
+    """Return blocks of rows with at most `most_bytes` each, or of one row."""
     n = X.shape[0]
     if scipy.sparse.issparse(X):
         per_entry = X.data.itemsize + X.indices.itemsize
-        # What the device needs for a row besides: its pointer, and the item made of it.
+        # A row also takes device memory for its row pointer and its item in `_Lines`.
         sizes = X.indptr.astype(np.int64) * per_entry + np.arange(n + 1) * 64
     else:
         sizes = np.arange(n + 1) * (X.shape[1] * X.itemsize)

@@ -1,14 +1,16 @@
-"""Products of large sparse matrices with one vector, on a GPU, out of shared memory.
+"""Products of large sparse matrices with one vector on a GPU, in tiles that fit shared memory.
 
-A product fetches a number for each entry, and adds to one. At random places of the device's memory
-both take far longer than to read the entry. So entries are sorted into cells: a cell has the
-entries of some lines, whose sums fit into the shared memory of a multiprocessor, at some
-neighbouring places, and so do the numbers there. A block has its lines' sums and goes from cell to
-cell, and the whole vector comes by.
+Lines are the rows of the matrix, or its columns for X^T g. Places are the positions within a line.
+For each entry, a product reads a number of the vector and adds to the sum of a line. In device
+memory, both are at random addresses and take far longer than reading the entry. So the entries are
+sorted into cells: a cell has the entries of some lines at a range of neighbouring places. The sums
+of these lines fit into the shared memory of a multiprocessor, together with the tile of the vector
+at these places. A thread block keeps the sums of its lines in shared memory. It goes through their
+cells one by one, while the tiles of the vector are copied to shared memory.
 
-Sums are integers, which add up to the same in any order, and fine enough for float64's accuracy.
-The vector is high + low of 32 bits each, with a product for each of them; but for the second one
-only if low is not zero: see `rounded`.
+Each sum is two integers, so it does not depend on the order of its terms. Their scales are fine
+enough for the accuracy of float64. The vector is split into high + low, of 32 bits each, with one
+product for each part. If low is zero, the second product is left out: see `rounded`.
 """
 
 from typing import NamedTuple
@@ -18,28 +20,31 @@ import numpy as np
 
 from widemargin.kernels import cuda
 
-# Entries of a line that share a sum; longer lines have several, lest all threads wait for one.
+# The largest number of entries that add to one sum. Longer lines have several sums (slots), so
+# that fewer threads wait for each other.
 _PIECE = 512
-# One entry in so many tells how long columns are.
+# One entry in so many is sampled to estimate the number of entries of each column.
 _SAMPLE = 64
-# Of this many parts of shared memory sums, of two words each, may take two.
+# A thread block has at most one sum for so many words of shared memory. A sum takes two words.
 _SLOTS_PART = 3.5
 _WIDTH_STEP = 256
-# Tiles that are in shared memory, or on their way there: as in kernels/cuda/tiles.cu.
+# How many tiles are in shared memory: one in use, one being copied. As in kernels/cuda/tiles.cu.
 _BUFFERS = 2
-# Threads that find the largest number: all that read it go through what their blocks have found.
+# The largest number of threads that look for the largest number of a vector. They are few, because
+# each block of the next kernel reads the results of all their blocks.
 _FEW_THREADS = 1 << 16
 
 
 def most_places() -> int:
-    """Return how wide a matrix may be: where cells begin must fit beside tiles."""
+    """Return the largest number of places: the starts of cells must also fit shared memory."""
     return (cuda.tile_bytes() // 4) ** 2 // 64
 
 
 class Sizes(NamedTuple):
-    """Powers of two that rows and columns are divided by, (n,) and (d,); float32.
+    """Powers of two by which rows and columns are divided, (n,) and (d,), in float32.
 
-    Then the largest entry of each of them is not far from 1, and integers are as fine for all.
+    After that, the largest entry of each row and column is not far from 1. So the same scale of
+    integers is precise enough for all of them.
     """
 
     rows: cupy.ndarray
@@ -47,7 +52,7 @@ class Sizes(NamedTuple):
 
     @classmethod
     def of(cls, values, columns, starts, n_features: int):
-        """Return those of float32 rows in CSR."""
+        """Return the sizes of float32 rows in CSR."""
         n_rows = starts.size - 1
         peaks = cupy.zeros(n_features, dtype=np.uint32)
         cuda.launch("tile_peaks", values.size, (values, columns, values.size, peaks))
@@ -58,22 +63,22 @@ class Sizes(NamedTuple):
 
 
 class Tiles:
-    """The lines of a sparse matrix, its rows or its columns, in cells.
+    """The lines of a sparse matrix, with entries sorted into cells.
 
     Parameters
     ----------
     values, columns, starts : arrays of shape (nnz,), (nnz,), (n + 1,)
-        As of CSR: float32, int32, int64.
+        The arrays of CSR: float32 values, int32 columns, int64 row pointers.
     sizes : Sizes
     transposed : bool
-        Whether lines are columns.
+        Whether lines are the columns of the matrix, instead of its rows.
     """
 
     def __init__(self, values, columns, starts, sizes: Sizes, *, transposed: bool):
         n_rows = starts.size - 1
         of_lines, self.of_places = sizes[::-1] if transposed else sizes
         self.n_lines, self.n_places = of_lines.size, self.of_places.size
-        if transposed:  # about how many entries lines have: all of them would take longer
+        if transposed:  # an estimate, since counting all entries would take longer
             counts = _SAMPLE * cupy.bincount(columns[::_SAMPLE], minlength=self.n_lines)
         else:
             counts = cupy.diff(starts)
@@ -94,8 +99,8 @@ class Tiles:
         banks = cupy.zeros((self.n_blocks, self.n_tiles, 32), dtype=np.int32)
         counts = cupy.zeros(self.n_slots, dtype=np.int32)
         cuda.launch("tile_count", 32 * n_rows, (*entries, banks, counts))
-        # Threads take four entries at a time, and a block's warps begin with its first one: cells
-        # are filled up with zeros.
+        # Cells are filled up with zeros. A thread reads four entries at a time, and a warp 128.
+        # The entries of a block are a multiple of 128, so that warps start with its first entry.
         cells = -(-banks.sum(axis=2, dtype=np.int32) // 4) * 4
         cells[:, -1] += -cells.sum(axis=1, dtype=np.int32) % 128
         cell_starts = cupy.zeros(cells.size + 1, dtype=np.int32)
@@ -106,17 +111,17 @@ class Tiles:
         cuda.launch("tile_fill", 32 * n_rows, (*entries, values, *sizes, *where))
         self.matrix = (filled, codes, cell_starts, *shape[1:])
 
-        # Entries are below 2, their squares below 4: then sums of both integers stay within 31
-        # bits, and each of them within the 22 that the kernel's way to round has.
+        # Entries are below 2, and their squares below 4. With these scales, the sums of both
+        # integers fit 31 bits, and each of their terms fits the 22 bits of the kernel's rounding.
         bits = most.bit_length()
         self.scales = [np.float32(2.0**k) for k in (min(20, 29 - bits), min(22, 31 - bits))]
 
     def _share_memory(self):
-        """Decide how many blocks share the slots, and how wide tiles are."""
+        """Choose the number of thread blocks, and the width of tiles."""
         processors, room = cuda.processors(), cuda.tile_bytes() // 4
         self.n_blocks = processors * -(-self.n_slots // (processors * int(room / _SLOTS_PART)))
         slots = -(-self.n_slots // self.n_blocks)
-        # Beside sums are some tiles, three words for each of these, and where cells begin.
+        # Shared memory holds the sums, the tiles with three words each, and the starts of cells.
         left = room - 2 * slots - 3 * _BUFFERS
         width = max(_WIDTH_STEP, (left // _BUFFERS) // _WIDTH_STEP * _WIDTH_STEP)
         while _BUFFERS * width - (-self.n_places // width) + 1 > left:
@@ -127,7 +132,7 @@ class Tiles:
         self.shared_bytes = 4 * words
 
     def product(self, v, squares=False):
-        """Return the lines' products with v, (m,); of their squares, if asked."""
+        """Return the products of the lines, or of their elementwise squares, with v, (m,)."""
         v = cupy.ascontiguousarray(v)
         unit, parts = self._unit(v, squares), self._room_for_parts()
         arguments = (v, self.of_places, squares, v.size, parts.size // 2, *unit, parts)
@@ -135,20 +140,20 @@ class Tiles:
         return self.product_of(Rounded(self, parts, unit[1]), squares)
 
     def rounded(self, v):
-        """Return numbers near those of v, by as much as float32's are, that need no low part."""
+        """Return v rounded to about the precision of float32, so that low is zero."""
         v = v.copy()
         self.round(v)
         return v
 
     def round(self, v):
-        """Round v in place to such numbers; return what `product_of` takes for it."""
+        """Round v in place, as `rounded` does; return the argument for `product_of`."""
         unit, parts = self._unit(v, squares=False), self._room_for_parts()
         arguments = (v, self.of_places, v.size, parts.size // 2, *unit, parts)
         cuda.launch("tile_round", parts.size // 8, arguments)
         return Rounded(self, parts, unit[1])
 
     def product_of(self, vector: "Rounded", squares=False):
-        """As `product`, with a vector that is in parts."""
+        """Return `product` with a vector that is already split into high and low."""
         out = cupy.empty(self.n_slots)
         arguments = (*self.matrix, vector.parts, vector.unit, *self.scales, squares)
         arguments += (np.int32(self.n_slots), self.of_slots, out)
@@ -160,9 +165,9 @@ class Tiles:
         return cupy.empty(2 * self.n_tiles * self.width, dtype=np.float32)
 
     def _unit(self, v, squares):
-        """Begin to find v's unit; return how many blocks do, and where they leave what they find.
+        """Start to compute the unit of v; return the number of thread blocks and their results.
 
-        The kernel that is given both completes it.
+        The next kernel takes both, and computes the unit from them.
         """
         blocks = -(-min(v.size, _FEW_THREADS) // cuda.THREADS)
         unit = cupy.empty(2 + blocks)
@@ -172,8 +177,8 @@ class Tiles:
 
 
 class Rounded(NamedTuple):
-    """A vector as a product with tiles takes it: unit (high + low), for its places."""
+    """A vector split for a product with tiles: unit (high + low)."""
 
     tiles: Tiles
     parts: cupy.ndarray  # high, then low, float32
-    unit: cupy.ndarray  # and whether low is needed
+    unit: cupy.ndarray  # the unit, and whether low is not zero
