@@ -1,4 +1,4 @@
-"""Rows on a Dask cluster: parts that workers hold, and can recompute from their source."""
+"""Rows on a Dask cluster: parts in the memory of workers, which can be computed again."""
 
 import os
 import time
@@ -16,18 +16,18 @@ from widemargin.kernels.jit import clock
 
 # How many parts one task of a tree adds up.
 _FAN = 8
-# How many seconds to wait between two tests whether the scheduler is still there.
+# How many seconds pass between two checks of the connection to the scheduler.
 _LOOK = 0.5
-# For how many seconds the known places of parts are trusted.
+# After how many seconds to ask the scheduler again which worker has which part.
 _TRUSTED = 5.0
-# How many graphs in a row may fail, each because a worker was lost.
+# How many graphs in a row may fail because a worker was lost.
 _PATIENCE = 10
-#: how many seconds to wait if the cluster has no workers, unless there is a time limit
+#: how many seconds to wait for a worker if the cluster has none, unless there is a time limit
 SECONDS_WITHOUT_WORKERS = 300.0
 
 
 class Shard(NamedTuple):
-    """A file of rows, which its worker opens itself."""
+    """A file of rows, which a worker opens."""
 
     path: str
     n_features: int
@@ -48,19 +48,21 @@ class Partitions:
     ----------
     client : distributed.Client
     parts : dict of str to Delayed
-        Each makes a part. They are kept: a part that is lost with its worker is made again.
+        Each computes a part. They are kept, so that a part that is lost with its worker can be
+        computed again.
     anywhere : bool, default=False
-        Whether any worker can make them equally well: then all workers get as many.
+        Whether all workers can compute the parts equally fast. If so, the parts are distributed
+        evenly.
     max_time : float or None, default=None
-        Seconds, from now on, to wait for a worker if there is none. If it is None, these are
-        `SECONDS_WITHOUT_WORKERS`, from the time when there was none.
+        How many seconds from now to wait at most for a worker if there is none. If it is None,
+        wait for `SECONDS_WITHOUT_WORKERS` from the time when the last worker was lost.
 
     Attributes
     ----------
     deadline : float or None
-        The reading of `kernels.jit.clock` at which this time ends.
+        The end of `max_time`, as a time of `kernels.jit.clock`.
     is_interrupted : callable() -> bool
-        Called while there is no worker: whether to stop waiting.
+        Called while there is no worker. It returns whether to stop waiting.
     """
 
     def __init__(self, client, parts, anywhere: bool = False, max_time: float | None = None):
@@ -71,7 +73,7 @@ class Partitions:
         self.find()
 
     def _in_turn(self):
-        """Distribute the parts among the workers in turn; other workers replace lost ones."""
+        """Distribute the parts among the workers in turn; other workers may take over."""
         workers = sorted(self.client.scheduler_info(n_workers=-1)["workers"])
         return [
             self.client.compute(
@@ -89,12 +91,12 @@ class Partitions:
         """Replace each part by change(part, argument), on its worker."""
         change = delayed(change, pure=False)
         self.parts = [change(*pair) for pair in zip(self.parts, arguments, strict=True)]
-        # Results of the old ones are found by their keys as long as their futures are alive.
+        # Dask finds the results of the old parts by their keys as long as their futures exist.
         self.futures = self.client.compute(self.parts)
         self.find()
 
     def find(self) -> None:
-        """Find out which parts each worker has: these are summed up there first."""
+        """Ask the scheduler which parts each worker has. `each` sums them up on that worker."""
         self._wait(self.futures)
         for future in self.futures:
             if future.status == "error":
@@ -107,7 +109,7 @@ class Partitions:
         self.found_at = time.monotonic()
 
     def _recover(self):
-        """Recompute lost parts; raises ClusterError if there are no workers for that."""
+        """Recompute lost parts; raise ClusterError if there are no workers."""
         self._check()
         broken = [future for future in self.futures if future.status in ("error", "lost")]
         if broken:
@@ -123,7 +125,7 @@ class Partitions:
     def do(self, task: Callable, *arguments, worker: str = ""):
         """Return a future of task(*arguments); arguments may be futures or lists of them.
 
-        If possible, it runs on the worker of this name.
+        If possible, the task runs on the worker with this address.
         """
         where = {"workers": [worker], "allow_other_workers": True} if worker else {}
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
@@ -132,8 +134,8 @@ class Partitions:
     def each(self, task: Callable, add: Callable, *arguments) -> list:
         """Return one future for each worker: the sum of task(part, *arguments) over its parts.
 
-        There are few tasks, since each of them takes time of the scheduler. They run where the
-        parts are, even if another worker has their arguments.
+        There are few tasks, because each task takes time of the scheduler. A task runs on the
+        worker that has the parts, even if another worker has its arguments.
         """
         return [
             self.do(_over_parts, task, add, group, *arguments, worker=worker)
@@ -141,7 +143,7 @@ class Partitions:
         ]
 
     def total(self, add: Callable, parts: Sequence):
-        """Return a future of the sum of one part per worker, up a tree."""
+        """Return a future of the sum of futures, added up in a tree."""
         level = list(parts)
         while len(level) > 1:
             level = [self.do(add, level[j : j + _FAN]) for j in range(0, len(level), _FAN)]
@@ -152,10 +154,10 @@ class Partitions:
         return self.total(add, self.each(task, add, *arguments))
 
     def result(self, make_graph: Callable):
-        """Return the value of the future made by `make_graph`; made again if workers are lost.
+        """Return the value of the future that `make_graph` returns.
 
-        Raises ClusterError soon after the scheduler is gone, or if there are no workers for too
-        long.
+        If workers are lost, call `make_graph` again. Raises ClusterError soon after the connection
+        to the scheduler is lost, or if there are no workers for too long.
         """
         from distributed import CancelledError, KilledWorker
         from distributed.client import ClosedClientError
@@ -195,7 +197,7 @@ class Partitions:
         try:
             return bool(self.client.nthreads())
         except OSError:
-            return True  # unknown: the next test tells whether the scheduler is there
+            return True  # unknown; the next check tells whether the scheduler is there
 
     def _check_patience(self, without_since):
         """Raise NoWorkers if there have been none for too long."""
@@ -217,7 +219,7 @@ class Partitions:
 
 
 def _over_parts(task, add, parts, *arguments):
-    """Return the sum of a task over parts, in as many threads as their worker has."""
+    """Return the sum of a task over parts, computed in as many threads as the worker has."""
     from distributed import get_worker
 
     n_threads = min(get_worker().state.nthreads, len(parts))
@@ -228,13 +230,13 @@ def _over_parts(task, add, parts, *arguments):
 
 
 def delayed_parts(make_part: Callable, X, *vectors) -> dict:
-    """Return a Delayed for each part of X, by its name: make_part(X_i, *vectors_i, name).
+    """Return a Delayed for each part of X, make_part(X_i, *vectors_i, name), as a dict by name.
 
     Parameters
     ----------
     X : dask array, dask DataFrame, list of Delayed, or path of a folder or file of rows
-    vectors : the same, or None in their place
-        A value per row: labels, weights, groups.
+    vectors : the same, or None
+        One value per row: labels, weights, groups.
     """
     run = f"part-{uuid.uuid4().hex}"
     blocks = _blocks(X)
@@ -284,7 +286,7 @@ def _beside(values, X, count):
         if len(values) != sum(sizes):
             raise ValueError(f"X has {sum(sizes)} rows, and a vector beside it {len(values)}")
         ends = np.cumsum(sizes)
-        # Without conversion: the order of categories is kept.
+        # The values are not converted, because categories would lose their order.
         parts = [_safe_indexing(values, slice(e - n, e)) for e, n in zip(ends, sizes)]
     else:
         raise TypeError("what is beside X must come in parts, as X does")

@@ -1,8 +1,8 @@
-"""From gap checks to scikit-learn's callbacks.
+"""Report gap checks to scikit-learn's callbacks.
 
-scikit-learn's callbacks count tasks. A problem is a task of `LEVELS` steps: step j
-is done once the relative gap is at most tol^(j / LEVELS), so that a progress bar moves
-evenly while the gap closes geometrically.
+scikit-learn's callbacks count tasks. A problem is a task with `LEVELS` subtasks. Subtask j is done
+when the relative gap is at most tol^(j / LEVELS). So a progress bar moves evenly if the gap falls
+geometrically.
 """
 
 import math
@@ -11,17 +11,17 @@ LEVELS = 20
 
 
 class GapLevels:
-    """Tells the callbacks of one estimator how far one problem has come.
+    """Reports the progress of one problem to the callbacks of its estimator.
 
     Parameters
     ----------
     estimator : estimator
     context : sklearn.callback.CallbackContext
-        Of this problem.
+        The context of this problem.
     data : dict
         X, y and metadata, as the callbacks receive them.
     attributes : callable(State) -> dict
-        What a copy of the estimator needs to predict from that state.
+        The attributes with which a copy of the estimator predicts from that state.
     """
 
     def __init__(self, estimator, context, data, attributes):
@@ -31,7 +31,7 @@ class GapLevels:
         context.call_on_fit_task_begin(estimator=estimator, **data)
 
     def on_check(self, record, state) -> bool:
-        """Report the levels that this check has newly reached; return whether to stop."""
+        """Report the levels that are reached for the first time; return whether to stop."""
         relative = record.relative_gap
         tol = self.estimator.tol
         progress = math.log(max(relative, tol)) / math.log(tol) if tol < 1 else 1.0

@@ -19,9 +19,9 @@ from widemargin.labels import places_of
 def certify(model, X, y, sample_weight=None, qid=None) -> Certificate:
     """Recompute the duality-gap certificate of `model` on its training data.
 
-    The objective is evaluated at the coefficients of the model, the lower bound at its dual
-    variables (``dual_variables_``, or ``dual_points_`` and ``dual_weights_``), independently of
-    how they were found.
+    The objective is computed from the coefficients of the model. The lower bound is computed from
+    its dual variables (``dual_variables_``, or ``dual_points_`` and ``dual_weights_``). Neither
+    depends on the solver that found them.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def certify(model, X, y, sample_weight=None, qid=None) -> Certificate:
     Returns
     -------
     Certificate
-        It has one part per one-versus-rest problem.
+        If there are several one-versus-rest problems, its `parts` are their certificates.
     """
     check_is_fitted(model)
     model = getattr(model, "best_estimator_", model)

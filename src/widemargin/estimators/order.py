@@ -1,4 +1,4 @@
-"""Labels that have an order: numbers, or categories that were given one."""
+"""Labels with an order: numbers, or ordered categories."""
 
 from numbers import Real
 from typing import NoReturn
@@ -13,24 +13,24 @@ from widemargin.words import listed
 
 
 def ordered_classes(y) -> tuple[np.ndarray, np.ndarray]:
-    """Return the labels that occur in y, from the lowest to the highest, and each row's place.
+    """Return the labels in y, from the lowest to the highest, and the rank of each row's label.
 
     Parameters
     ----------
     y : array-like of shape (n,)
-        Numbers, or ordered categories: a pandas.Categorical with ``ordered=True``, a Series of
-        that type, or a polars Series of type Enum.
+        Numbers or ordered categories. These are a pandas.Categorical with ``ordered=True``, a
+        Series of that type, or a polars Series of type Enum.
 
     Returns
     -------
     classes : ndarray of shape (n_classes,)
-        Categories that no row has are not among them.
+        Categories that do not occur in y are left out.
     ranks : ndarray of int, shape (n,)
 
     Raises
     ------
     ValueError
-        If a label is missing, or labels have no order.
+        If a label is missing, or if labels have no order.
     """
     categories = _categories(y)
     if categories is None:
@@ -44,7 +44,7 @@ def ordered_classes(y) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check_grades(y):
-    """Return grades as float64 (n,): finite numbers, or the places of ordered categories."""
+    """Return grades as float64 (n,): finite numbers, or the ranks of ordered categories."""
     categories = _categories(y)
     if categories is not None:
         return categories[1].astype(np.float64)
@@ -63,7 +63,7 @@ def check_grades(y):
 
 
 def _categories(y) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the labels of ordered categories and each row's place in them; None of other y."""
+    """Return all labels of ordered categories and each row's rank; None if y has none."""
     column = _column(y)
     if column is None:
         return None
@@ -78,12 +78,12 @@ def _categories(y) -> tuple[np.ndarray, np.ndarray] | None:
     labels = np.empty(len(values), dtype=object)
     labels[:] = values
     if len({type(value) for value in values}) == 1 and isinstance(values[0], Real | str):
-        labels = np.array(values)  # with a type of its own, as other labels have
+        labels = np.array(values)  # the dtype that such labels have as an array
     return labels, places_of(column.to_numpy(), labels)
 
 
 def _column(y) -> frames.Series | None:
-    """Return a column of a data frame library; None of other y."""
+    """Return y as a narwhals Series; None if it is no column of a data frame library."""
     pandas = frames.dependencies.get_pandas()
     if pandas is not None and isinstance(y, pandas.Categorical | pandas.Index):
         y = pandas.Series(y)
@@ -94,7 +94,7 @@ def _column(y) -> frames.Series | None:
 
 
 def _check_numbers(y) -> None:
-    """Raise ValueError where labels are words, or objects that are no numbers."""
+    """Raise ValueError if labels are strings, or objects that are not numbers."""
     missing_or_number = Real | None
     if y.dtype.kind in "USO" and not all(isinstance(v, missing_or_number) for v in y.tolist()):
         _refuse(f"y has labels that are no numbers ({listed(list(dict.fromkeys(y.tolist())))})")

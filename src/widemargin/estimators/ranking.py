@@ -1,4 +1,4 @@
-"""Models that order rows: common parts of `LinearRanker` and `OrdinalSVC`."""
+"""Models that order rows: the common parts of `LinearRanker` and `OrdinalSVC`."""
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -29,7 +29,7 @@ NORMALIZATIONS = ("pairs", "queries")
 class OrderingModel(Reporting, CallbackSupportMixin, BaseEstimator):
     """A linear model trained by the pairwise hinge loss."""
 
-    #: how pairs of several groups are weighed against each other
+    #: how pairs of different groups are weighted, one of NORMALIZATIONS
     normalization = "pairs"
 
     def __sklearn_tags__(self):
@@ -65,7 +65,7 @@ class OrderingModel(Reporting, CallbackSupportMixin, BaseEstimator):
         return fit
 
     def _start(self, problem):
-        """Return the state of the last fit, if this one starts there."""
+        """Return the state of the last fit for a warm start; None without one."""
         if not (self.warm_start and hasattr(self, "dual_points_")):
             return None
         if self.coef_.shape != (problem.rows.n_features,):
@@ -74,10 +74,10 @@ class OrderingModel(Reporting, CallbackSupportMixin, BaseEstimator):
 
 
 class OrderingProblem:
-    """The single problem whose solution orders the rows.
+    """A sequence of one Problem, whose solution orders the rows.
 
-    The weight of all pairs together is C times that of their rows. So C means about the same as
-    for a classifier, and does not depend on the number of pairs.
+    The total weight of all pairs is C times the total weight of their rows. So C has about the
+    same effect as in a classifier, and does not depend on the number of pairs.
 
     Parameters
     ----------
@@ -87,11 +87,12 @@ class OrderingProblem:
     weights : ndarray of shape (n,) or None
     group : ndarray of int, shape (n,), or None
     finish : callable(coef) -> dict
-        Attributes that the model needs to predict besides `coef_`.
+        Attributes that the model needs for prediction, in addition to `coef_`.
     """
 
     def __init__(self, model, rows: Rows, grades, weights, group=None, finish=None):
-        # Pairs are differences of rows: a column may be shifted, and is if it is far from zero.
+        # Only differences of rows count, so a column may be shifted. Columns that are far from
+        # zero are, because differences of large numbers would lose precision.
         self.rows = rows.near_origin() if isinstance(rows, DenseRows) else rows
         self.finish = finish
         weights = np.ones(rows.n_rows) if weights is None else weights
@@ -119,7 +120,7 @@ class OrderingProblem:
         return Problem(self.rows, self.risk, Intercept.NONE)
 
     def attributes(self, states):
-        """Return the attributes with which the model predicts."""
+        """Return the attributes that the model needs for prediction."""
         (state,) = states
         coef = on_host(state.coef)
         more = self.finish(coef) if self.finish is not None else {}

@@ -34,7 +34,7 @@ class Reporting:
             A vocabulary, or names in the order of the columns. None takes the column names of the
             data frame that the model was fitted on, or else numbers the features from 0.
         """
-        # Imported here, so that training does not wait for the templates to load.
+        # Imported here, because loading the templates takes time that training need not wait for.
         from widemargin.report import JudgedRows, write_report
         from widemargin.report.measures import judge
 
@@ -49,7 +49,7 @@ class Reporting:
                 raise ValueError("y is missing: the report needs the labels of X")
             if qid is None and are_rows and not hasattr(self, "classes_"):
                 qid = X.qid
-            # Grades may be ordered categories; class labels may be of any type.
+            # Grades may be ordered categories. Class labels may be of any type.
             y = _vector(y) if is_on_gpu(y) or hasattr(self, "classes_") else check_grades(y)
             judged = judge(self, X, y, None if qid is None else _vector(qid))
             rows = JudgedRows(judged)

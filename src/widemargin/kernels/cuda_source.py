@@ -1,6 +1,7 @@
-"""The CUDA text of a kernel: the file in `kernels/cuda/` that defines it, and what that includes.
+"""The CUDA source of a kernel: the file in `kernels/cuda/` that defines it, with its headers.
 
-CuPy's cache knows a kernel by its text alone, so headers are put in the place of `#include`.
+The key of CuPy's kernel cache is the source text. Headers are inserted in place of `#include`, so
+that a changed header changes the key.
 """
 
 import re
@@ -23,5 +24,5 @@ def file_of(kernel: str) -> str:
 
 
 def source(file: str) -> str:
-    """Return the text of a file and of the headers that it includes."""
+    """Return the text of a file, with the headers that it includes inserted."""
     return re.sub(r'#include "(.+)"', lambda include: source(include[1]), _texts()[file])

@@ -1,13 +1,14 @@
-"""Block minimisation: the alternatives to StreamSVM, on the same blocks and kernels.
+"""Block minimisation: alternatives to StreamSVM, with the same blocks and kernels.
 
-Problem and dual as in coordinate.py, for hinge and squared hinge.
+Problem and dual as in coordinate.py, for any loss of losses.py.
 
-"bm"   Rows are read in parts that fill the memory. A few sweeps solve each part, with all other
-       dual variables fixed, before the next is read.  Yu, Hsieh, Chang & Lin 2010, Algorithm 1.
-"sbm"  Half of memory keeps the rows nearest to the margin of all parts read so far. They are
-       solved together with each new part.   Chang & Roth 2011, Algorithm 1.
+"bm"   Rows are read in parts that fill the memory. A few sweeps over each part optimise its dual
+       variables, with all others fixed, before the next part is read. Yu, Hsieh, Chang & Lin
+       2010, Algorithm 1.
+"sbm"  Half of the memory keeps those rows of all parts read so far that are nearest to the
+       margin. They are optimised together with each new part. Chang & Roth 2011, Algorithm 1.
 
-Both read and train in turns.
+Both alternate between reading and training.
 """
 
 from dataclasses import dataclass
@@ -56,7 +57,7 @@ class _Run(OutOfCore):
         super().__init__(problem, state, monitor, seed)
         self.kept: Piece | None = None
         self.kept_room = _KEPT_FRACTION * room if selective else 0.0
-        # Kept rows are copied when they change. A part may fill the rest of memory once.
+        # A part may fill the memory that kept rows do not take.
         self.part_room = room - self.kept_room
         self.in_memory = np.zeros(problem.rows.n_rows, dtype=bool)
 
@@ -77,7 +78,7 @@ class _Run(OutOfCore):
         return self.best
 
     def _parts(self):
-        """Yield lists of pieces, each of which fills the memory for parts."""
+        """Yield the parts: lists of pieces, each as large as the memory for parts allows."""
         pieces: list[Piece] = []
         size = 0
         blocks = iter(self.problem.rows.blocks())

@@ -1,17 +1,18 @@
-"""StreamSVM: coordinate descent on the rows in memory, while the others are being read.
+"""StreamSVM: coordinate descent on the rows in memory, while a thread reads the other rows.
 
-Problem and dual as in coordinate.py, for hinge and squared hinge.
+Problem and dual as in coordinate.py, for any loss of losses.py.
 
-Matsushima, Vishwanathan & Smola 2012, Algorithms 1 (reader) and 2 (trainer). A reader thread goes
-through the rows on disk, pass after pass. The trainer visits each row that arrives, and keeps it
-unless it is shrunk. While it waits for more, it visits the rows it has kept. A row is dropped if
+Matsushima, Vishwanathan & Smola 2012, Algorithms 1 (reader) and 2 (trainer). A reader thread reads
+the rows on disk, pass after pass. The trainer visits each row that is read. It keeps the row in
+memory unless the row is shrunk. While it waits for the reader, it visits the rows in memory. For
+the hinge, a row is dropped if
 
     alpha_i = 0 and its gradient > eps,   or   alpha_i = C and its gradient < -eps,
 
-where eps is the largest violation of the last n visits, and smaller while memory is nearly full.
-A dropped row comes back with the reader's next pass. There are two changes to the paper: rows
-arrive and are kept by blocks; and kept rows get several visits for each row read, however fast the
-reader is.
+where eps is the largest violation of the last n visits. While memory is nearly full, eps shrinks.
+The reader's next pass reads dropped rows again. There are two changes to the paper. Rows are read
+and kept in blocks. Rows in memory get several visits for each row that is read, even if the reader
+is fast.
 """
 
 from dataclasses import dataclass
@@ -26,13 +27,14 @@ from widemargin.solvers.base import Solver
 from widemargin.solvers.out_of_core import END_OF_PASS, OutOfCore, Reader, room_for_rows
 from widemargin.solvers.pieces import Piece
 
-# From this fraction on memory counts as nearly full, and eps shrinks by this factor.
+# If more than the first fraction of memory is used, it is nearly full, and eps is multiplied by
+# the second.
 _NEARLY_FULL, _SHRINK = 0.9, 0.9
-# At least this many visits to kept rows for each row that was read.
+# At least this many visits to kept rows for each row that is read.
 _VISITS_TO_KEPT_ROWS = 4.0
-# Smaller pieces are joined: the kernel should take longer than its call.
+# Pieces below this number of bytes are joined, so that a kernel takes longer than calling it.
 _SMALL_PIECE = 1 << 20
-# How many seconds to wait for the reader if there is nothing else to do.
+# How many seconds to wait for the reader if there are no rows in memory.
 _PATIENCE = 0.05
 
 
@@ -66,9 +68,9 @@ class _Run(OutOfCore):
         self.size = 0  # bytes of all pieces
         self.in_memory = np.zeros(problem.rows.n_rows, dtype=bool)
         self.eps = np.inf
-        self.turn = 0  # of the piece to be visited next
-        self.owed = 0.0  # visits to kept rows
-        self.sweep_ends = self.n_counted  # at so many visits
+        self.turn = 0  # the index of the piece to visit next
+        self.owed = 0.0  # how many visits to kept rows to make before the next block
+        self.sweep_ends = self.n_counted  # the number of visits at which the sweep ends
 
     def run(self):
         monitor = self.monitor
@@ -89,7 +91,7 @@ class _Run(OutOfCore):
         return self.best
 
     def _take(self, reader):
-        """Visit the next block, or kept rows if there is none; return whether a pass ended."""
+        """Visit the next block, or kept rows if none was read; return whether a pass ended."""
         with self.monitor.phase("waiting"):
             block = reader.take(timeout=0.0 if self.pieces else _PATIENCE)
         if block is END_OF_PASS:
@@ -106,14 +108,14 @@ class _Run(OutOfCore):
         return False
 
     def _visit_kept(self):
-        """Visit one piece, and drop the rows that are shrunk."""
+        """Visit the rows of one piece, and drop those that are shrunk."""
         if self.turn >= len(self.pieces):
             self.random.shuffle(self.pieces)
             self.turn = 0
         piece = self.pieces[self.turn]
         kept = self.visit(piece, self.eps, -self.eps)
         self.owed -= len(piece)
-        if kept.size < 0.7 * len(piece):  # else a copy is not worth its cost
+        if kept.size < 0.7 * len(piece):  # otherwise a copy costs too much
             self._let_go(self.turn)
             self._keep(piece.take(kept))
         else:
