@@ -149,7 +149,7 @@ class LinearSVCCV(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimato
     @with_callbacks
     @threads.one_for_blas()
     def fit(self, X, y, sample_weight=None, groups=None):
-        """Choose C, and fit the model at that C to all rows.
+        """Choose C by cross-validation, and fit the model with that C to all rows.
 
         Parameters
         ----------
@@ -174,7 +174,7 @@ class LinearSVCCV(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimato
         costs = check_costs("Cs", self.Cs)
         came_on_gpu = is_on_gpu(X)
         X = check_matrix(self, X, reset=True)
-        y = on_host(check_labels(y))  # splitters and scorers want it there
+        y = on_host(check_labels(y))  # for splitters and scorers
         check_same_length(X, y)
         weights = check_weights(sample_weight, X)
         scorer = check_scorer(model, self.scoring, weights)
@@ -202,7 +202,7 @@ class LinearSVCCV(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimato
         return self
 
     def _model(self):
-        """Return a LinearSVC with the parameters that it shares with this."""
+        """Return a LinearSVC with the parameters that both classes have."""
         return like(LinearSVC, self).set_params(verbose=0, probability=False)
 
     def decision_function(self, X):
@@ -223,7 +223,7 @@ class LinearSVCCV(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimato
         return self.best_estimator_.predict_proba(X)
 
     def score(self, X, y, sample_weight=None):
-        """Return the score of these rows by the scorer that `scoring` names."""
+        """Return the score of the model on these rows, by the scorer `scoring`."""
         if self.scoring is None:
             return super().score(X, y, sample_weight)
         check_is_fitted(self)
@@ -232,13 +232,13 @@ class LinearSVCCV(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
 
 class _Search:
-    """Training and scoring of all folds for each C, and of the best C on all rows.
+    """Trains and scores all folds for each C, and trains the best C on all rows.
 
     Parameters
     ----------
     estimator : LinearSVCCV
     model : LinearSVC
-        With what it shares with `estimator`, and as many features.
+        The parameters that it shares with `estimator`, and the number of features.
     rows : Rows of shape (n, d)
     y : ndarray of shape (n,)
     weights : ndarray of shape (n,) or None
@@ -269,13 +269,13 @@ class _Search:
         )
         self.scores = np.full((len(folds), costs.size), np.nan)
         self.gaps = np.full((len(folds), costs.size), np.nan)
-        self.best = -1  # place of the best C so far
-        self.start = model  # at the best C, the mean of its folds
-        self.held_out: list = []  # its folds' scores of held-out rows
+        self.best = -1  # index of the best C so far
+        self.start = model  # the mean of the folds' models at the best C
+        self.held_out: list = []  # scores of held-out rows at the best C, one array per fold
         self.callback_stopped = False
 
     def run(self):
-        """Return the model that is best."""
+        """Return the model trained on all rows at the best C."""
         context = self.estimator._init_callback_context(
             max_subtasks=self.costs.size + 1
         ).call_on_fit_task_begin(**self.data)
@@ -301,7 +301,7 @@ class _Search:
         return best
 
     def _choose(self, context, bar):
-        """Train and score the folds for each C, as long as nobody stops it."""
+        """Train and score the folds for each C, until a callback or Ctrl-C stops it."""
         for place in self.order:
             step = context.subcontext(task_name="C").call_on_fit_task_begin(**self.data)
             self._try(place)
@@ -315,14 +315,14 @@ class _Search:
                 break
 
     def _end(self, task, model):
-        """Tell callbacks that a task is done; return whether they want no more."""
+        """Tell callbacks that a task is done; return whether one of them asks to stop."""
         fitted = {"best_estimator_": model, "classes_": self.classes}
         return task.call_on_fit_task_end(reconstruction_attributes=fitted, **self.data)
 
     def _try(self, place):
         self.path.advance(self.costs[place])
         if self.path.interruption.requested and self.best >= 0:
-            return  # half trained: its scores would tell little
+            return  # these models are unfinished, and their scores would mean little
         for which in range(len(self.folds)):
             self.gaps[which, place] = self.path.certificate(which).relative_gap
             self.scores[which, place] = self._score(which)
@@ -336,7 +336,7 @@ class _Search:
         weights = None if self.weights is None else self.weights[held_out]
         present = self.present[which]
         if self.estimator.scoring is None and present.size == self.classes.size:
-            # As scikit-learn's accuracy, which takes longer to look at its input than to find it.
+            # The same as scikit-learn's accuracy, which takes longer to check its input than this.
             scores = self.path.scores(which, held_out)
             found = scores[:, 0] > 0.0 if scores.shape[1] == 1 else scores.argmax(axis=1)
             return float(np.average(found == self.codes[held_out], weights=weights))
@@ -348,7 +348,7 @@ class _Search:
         return self.scorer(model, X, self.y[held_out], weights)
 
     def _fitted(self, attributes):
-        """Return a model of these attributes, at the C that the path has come to."""
+        """Return a model with these attributes and the present C of the path."""
         model = copy.copy(self.model)
         model.C, model.classes_ = float(self.path.C), self.classes
         for name, value in attributes.items():
@@ -356,11 +356,11 @@ class _Search:
         return model
 
     def _remember(self):
-        """Keep what a model for all rows begins with, and what calibration needs."""
+        """Keep the warm start of the training on all rows, and the scores for calibration."""
         path, which_ones = self.path, range(len(self.folds))
-        self.start = None  # of another C: its memory is wanted
+        self.start = None  # frees the memory of the last best model
         self.start = self._fitted(path.mean_attributes())
-        # A row's dual variable is the mean of those folds that were trained on it.
+        # Each row's dual variable is its mean over the folds that were trained on the row.
         seen = np.maximum(1, np.sum([weights > 0.0 for weights in self.fold_weights], axis=0))
         dual = sum(path.sets[which].dual(path.states[which]) for which in which_ones)
         self.start.dual_variables_ = dual.multiply(1.0 / seen).tocsr()
@@ -372,7 +372,7 @@ class _Search:
     def _refit(self):
         """Return the best model, trained on all rows."""
         path, start = self.path, self.start
-        self.start, path.states, C = None, [], start.C  # their memory is wanted
+        self.start, path.states, C = None, [], start.C  # frees their memory
         states = path.sets[0].states(start.coef_, start.intercept_, start.dual_variables_)
         del start
         path.go_over_to(C, [states], [self.weights])
@@ -399,18 +399,18 @@ class _Search:
 
 
 def forget_other_classes(model, present):
-    """Have a fold's model know only the classes it was trained on, as if it had no others.
+    """Remove the classes that a fold's model was not trained on.
 
     Parameters
     ----------
     model : fitted LinearSVC
     present : ndarray of shape (m,)
-        Places of those classes in `model.classes_`, in order, m >= 2.
+        Indices in `model.classes_` of the classes it was trained on, increasing, m >= 2.
     """
     model.classes_ = model.classes_[present]
     coef, intercept = model.coef_[present], model.intercept_[present]
     if present.size == 2:
-        # Of two, there is one score: that of the second. Trained together, theirs compete.
+        # Two classes have one score; after training them jointly, the difference of their scores.
         together = float(model.multi_class == "crammer_singer")
         coef = coef[1:] - together * coef[:1]
         intercept = intercept[1:] - together * intercept[:1]
@@ -418,7 +418,7 @@ def forget_other_classes(model, present):
 
 
 def check_scorer(model, scoring, weights):
-    """Return what scores a fitted model on rows: callable(model, X, y, weights)."""
+    """Return a callable(model, X, y, weights) that scores a fitted model on rows."""
     if not (scoring is None or isinstance(scoring, str) or callable(scoring)):
         raise ValueError(f"scoring must be one scorer or its name, not {scoring!r}")
     scorer = check_scoring(model, scoring=scoring)

@@ -1,7 +1,7 @@
-"""Training along a path of costs, for one classifier or for all folds of a cross-validation.
+"""Train along a path of costs: one classifier, or all folds of a cross-validation.
 
-Each value of C starts from the solution at the last one. Folds are weights over the same rows,
-zero for held-out rows, so no fold copies X.
+The training at each C starts from the solution at the C before it. Folds are weights over the same
+rows. Held-out rows have weight zero, so no fold copies X.
 """
 
 import math
@@ -52,16 +52,16 @@ from widemargin.solvers import auto
 from widemargin.solvers.registry import SOLVERS
 from widemargin.words import at_most
 
-# Problems under way per thread, of which one waits. If they are fewer, some of the next cost
-# begin.
+# How many submitted problems there should be per thread; one of them waits. If there are fewer,
+# problems at the next cost are submitted.
 _UNDER_WAY = 2
-# Parameters of LinearSVC that a path does not use.
+# Parameters of LinearSVC that svm_path does not accept.
 _NOT_OF_A_PATH = ("C", "probability", "warm_start", "checkpoint")
 
 
 @dataclass(frozen=True)
 class SVMPath:
-    """Classifiers for a sequence of values of C: the result of `widemargin.svm_path`.
+    """Classifiers for several values of C: the result of `widemargin.svm_path`.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class SVMPath:
 def svm_path(X, y, *, Cs=20, sample_weight=None, **parameters) -> SVMPath:
     """Train a linear support vector classifier for each of several values of C.
 
-    Training goes from the smallest C to the largest, each warm-started from the one before.
+    Training goes from the smallest C to the largest. Each one is warm-started from the one before.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def svm_path(X, y, *, Cs=20, sample_weight=None, **parameters) -> SVMPath:
     Returns
     -------
     SVMPath
-        In the order of Cs; after Ctrl-C, only the values that were reached.
+        The classifiers in the order of Cs; after Ctrl-C, only those that were trained.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def svm_path(X, y, *, Cs=20, sample_weight=None, **parameters) -> SVMPath:
 
 
 class CostPath:
-    """Classifiers over the same rows, which go together from one cost to the next.
+    """Classifiers over the same rows, trained together at one cost after the other.
 
     Parameters
     ----------
@@ -179,16 +179,17 @@ class CostPath:
     classes : ndarray of shape (k,)
     codes : ndarray of shape (n,)
         Position of each row's label in `classes`.
-    weights : list of ndarray of shape (n,), or None in their place
-        One per classifier.
+    weights : list of ndarray of shape (n,) or None
+        One item per classifier.
     n_costs : int
-        How many costs there will be: `model.max_time` is divided among them.
+        The number of costs. `model.max_time` is divided among them.
     ahead : sequence of float
-        The first costs, in order. If problems are solved in parallel, those that are solved at a
-        cost go on to the next one. The path must then be a context manager, which ends them.
+        The first costs, in order. If problems are solved in parallel, a problem that is solved at
+        one cost starts at the next one, while others are still solved. The path must then be used
+        as a context manager, which stops such problems at its end.
     single : bool
-        Whether coefficients are stored in single precision from one cost to the next. They need
-        half the memory, and are accurate enough for scores.
+        Whether coefficients are stored in single precision from one cost to the next. This takes
+        half the memory, and is accurate enough for scores.
     """
 
     def __init__(
@@ -212,8 +213,8 @@ class CostPath:
         self.cut_short: list[tuple[float, str]] = []  # gaps and limits of stopped trainings
         self.ahead = deque(ahead)
         self.trails: dict[int, Trail] = {}
-        # All costs but the first one have a solution nearby. Another solver for the first one
-        # alone would have to be compiled.
+        # At all costs but the first, there is a solution at a similar cost. The first cost uses
+        # the same solver, because another one would have to be compiled for it alone.
         self.warm = n_costs > 1
         self.begun: Step | None = None  # the step at the next cost
         self.pool: ThreadPoolExecutor | None = None
@@ -227,14 +228,15 @@ class CostPath:
             self.pool.shutdown()
 
     def advance(self, C: float) -> None:
-        """Solve all problems at C, from their present states."""
+        """Solve all problems at C, warm-started from their present states."""
         if self.begun is None or self.begun.C != C:
             self._abandon()
             self.begun = self._step(C, self.costs_left)
         step, self.begun = self.begun, None
         if self.ahead and self.ahead[0] == C:
             self.ahead.popleft()
-        # From here on only the step holds the states at the last cost, and frees each of them.
+        # From here on, only the step refers to the states at the last cost. It frees each of them
+        # after its use.
         step.follow(enumerate(state for of_one in self.states for state in of_one), self.C)
         self.states, self.sets = [], []
         if step.together:
@@ -248,10 +250,10 @@ class CostPath:
         self._arrive(step)
 
     def go_over_to(self, C: float, states: list[list[State]], weights) -> None:
-        """Continue with other classifiers: with these weights, and these states, which are for C.
+        """Continue with other classifiers, with these weights, from these states at C.
 
-        The next call of `advance` starts there. It gets all the time that is left, and its
-        coefficients keep full precision.
+        The next call of `advance` may take all the time that is left. It stores coefficients in
+        full precision.
         """
         self._abandon()
         self.trails.clear()
@@ -259,7 +261,7 @@ class CostPath:
         self.C, self.states, self.weights, self.costs_left = C, states, weights, 1
 
     def _step(self, C, costs_left):
-        """Return the step at C; `costs_left` counts it and the later ones."""
+        """Return the step at C; `costs_left` is the number of costs from C on."""
         model = clone(self.model).set_params(C=float(C))
         sets = [self.make_problems(model, weights=weights) for weights in self.weights]
         first = sets[0][0]
@@ -288,7 +290,7 @@ class CostPath:
         return Step(C, sets, solver, solvers, monitor, n_threads, lent, self.trails, keep)
 
     def _side_by_side(self, step):
-        """Solve a step's problems in parallel; idle threads begin with the next step."""
+        """Solve the problems of a step in parallel; idle threads begin with the next step."""
         if self.pool is None:
             self.pool = threads.pool(self.n_jobs)
         under_way = {step.submit(self.pool, index): index for index in range(step.n_problems)}
@@ -307,7 +309,7 @@ class CostPath:
             raise
 
     def _go_ahead(self, step, index):
-        """Let a solved problem go on to the next cost; return its future, if any."""
+        """Submit a solved problem at the next cost; return the set of its future, maybe empty."""
         if not self.ahead:
             return set()
         if self.begun is None:
@@ -319,7 +321,7 @@ class CostPath:
         return {following.submit(self.pool, index)}
 
     def _abandon(self):
-        """Stop what was begun ahead."""
+        """Stop the problems at the next cost, if any have begun."""
         if self.begun is not None:
             self.begun.abandon()
             self.begun = None
@@ -356,7 +358,7 @@ class CostPath:
         """Return the scores of the rows `index` by a classifier, (m, 1) or (m, k)."""
         rows = pick(self.rows, index)
         if isinstance(rows, SingleRows):
-            # One problem after the other: an array of all coefficients would take much memory.
+            # The problems are scored one by one: an array of all coefficients would be large.
             scores = [rows.scores(state.coef) + state.offset for state in self.states[which]]
             return np.column_stack(scores)
         attributes = self.attributes(which)
@@ -367,21 +369,21 @@ class CostPath:
         return Certificate.total(monitor.certificate for monitor in self.monitors[which])
 
     def warn(self, stacklevel: int) -> None:
-        """Warn of trainings that a limit stopped before their tolerance."""
+        """Warn of trainings that a limit stopped before they reached their tolerance."""
         warn_of_limits(self.model, self.cut_short, self.n_solved, stacklevel + 1)
 
 
 def warn_of_limits(model, cut_short, n_solved: int, stacklevel: int) -> None:
-    """Warn of trainings that a limit stopped before their tolerance.
+    """Warn of trainings that a limit stopped before they reached their tolerance.
 
     Parameters
     ----------
     model : estimator
-        With tol and the limits.
+        Its parameters are tol and the limits.
     cut_short : list of (float, str)
-        Relative gaps of the stopped ones, and the limit.
+        The relative gap and the limit of each stopped training.
     n_solved : int
-        How many trainings there were.
+        The number of all trainings.
     """
     if not cut_short:
         return

@@ -1,9 +1,10 @@
-"""Strings in, the entries of CSR rows out: substrings by position, and hashed n-grams.
+"""Expand strings into CSR rows: substrings by position, and hashed n-grams.
 
-A kernel gets strings as `text`, all bytes in a row, and where each one begins and ends in it:
-Arrow's layout. It fills the rows low <= i < high of `indices`, `values` and `row_ends`, where
-``row_ends[i]`` and ``row_ends[i + 1]`` bound the entries of row i; ``row_ends[low]`` says how
-many there are already. Indices increase along a row.
+Strings have Arrow's layout. `text` has the bytes of all strings, one after the other, and kernels
+are given where each string begins and ends in it. A kernel writes the rows low <= i < high to
+`indices`, `values` and `row_ends`. The entries of row i are those from ``row_ends[i]`` to
+``row_ends[i + 1] - 1``. Before the call, ``row_ends[low]`` is the number of entries already
+written. Indices increase along a row.
 """
 
 import numpy as np
@@ -16,15 +17,15 @@ _BYTES_OF_WORDS[ord("A") : ord("Z") + 1] = True
 _BYTES_OF_WORDS[ord("a") : ord("z") + 1] = True
 _BYTES_OF_WORDS[128:] = True
 
-# Odd, and without a pattern in their bits.
+# Multipliers of the hash: odd numbers whose bits have no pattern.
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _FINISH = np.uint64(0xD6E8FEB86659FD93)
 _HALF = np.uint64(32)
 
 _DIGIT_BITS = 8
 _DIGITS = np.uint32(1 << _DIGIT_BITS)
-_FEW_KEYS = 32  # sorted by insertion alone
-_MANY_KEYS = 1024  # up to here, insertion finishes what two digits began
+_FEW_KEYS = 32  # up to so many keys are sorted by insertion alone
+_MANY_KEYS = 1024  # up to so many keys are sorted by two digits, and then by insertion
 
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 
@@ -33,30 +34,31 @@ _ZERO, _ONE = np.uint64(0), np.uint64(1)
 def substrings(
     text, begins, low, high, codes, n_letters, features, roots, squares, indices, values, row_ends
 ):
-    """Features for the substrings of 1, 2, ... letters at each position, scaled to unit length.
+    """Write features for the substrings of 1, 2, ... letters at each position.
 
-    Substrings at one position are the nodes of a tree, numbered level by level: the children of
-    node v, 0 at the root, are n_letters * v + 1 .. n_letters * (v + 1).
+    Rows are scaled to unit length. The substrings at one position are the nodes of a tree,
+    numbered level by level from 0, the root. The children of node v are
+    n_letters * v + 1 .. n_letters * (v + 1).
 
     Parameters
     ----------
     text : (m,) uint8 array
     begins : (n,) int64 array
-        Where each string begins; all have as many letters as there are positions.
+        Where each string begins. Each string has one letter for each position.
     codes : (256,) int64 array
         1 .. n_letters for the bytes that are letters, 0 for all others.
     features : (n_positions,) int64 array
         First feature of each position.
     roots : (max_degree,) float64 array
-        Value of a substring of 1, 2, ... letters, before scaling.
+        Value of a substring of 1, 2, ... letters, before the row is scaled.
     squares : (max_degree + 1,) float64 array
-        Sum of the first 0, 1, ... of the squares of `roots`.
+        Sums of the squares of the first 0, 1, ... of the `roots`.
     indices, values, row_ends : int32, float32, (n + 1,) int64 arrays
         Out.
     """
     n_positions, max_degree = features.size, roots.size
     letters = np.empty(n_positions, dtype=np.int64)
-    # How many letters follow each other from each position on, max_degree at most.
+    # The number of consecutive letters from each position on, at most max_degree.
     reach = np.empty(n_positions + 1, dtype=np.int64)
     reach[n_positions] = 0
     scaled = np.empty(max_degree, dtype=np.float32)
@@ -68,7 +70,7 @@ def substrings(
             reach[p] = min(reach[p + 1] + 1, max_degree) if letters[p] else 0
             square += squares[reach[p]]
         for j in range(max_degree):
-            scaled[j] = roots[j] / np.sqrt(square)  # without letters, none is used
+            scaled[j] = roots[j] / np.sqrt(square)  # not used if square is zero
         for p in range(n_positions):
             node = np.int64(0)
             for j in range(reach[p]):
@@ -81,13 +83,13 @@ def substrings(
 
 @kernel
 def _stirred(state):
-    """Return `state` with its high half mixed into the low one, and that into the high bits."""
+    """Return `state` with its high half mixed into its low half, and that into the high bits."""
     return (state ^ (state >> _HALF)) * _FINISH
 
 
 @kernel
 def _split(text, begin, end, in_words, start, tokens):
-    """Write the bytes, or the hashes of the words, of one string to `tokens`; return how many."""
+    """Write the tokens of one string, bytes or hashes of words, to `tokens`; return how many."""
     n_tokens = _ZERO
     if not in_words:
         for k in range(begin, end):
@@ -110,7 +112,7 @@ def _split(text, begin, end, in_words, start, tokens):
 
 @kernel
 def _hash_ngrams(tokens, n_tokens, shortest, longest, start, shift, keys):
-    """Write the high bits of the hash of each n-gram to `keys`; return how many."""
+    """Write the high bits of the hash of each n-gram to `keys`; return the number of keys."""
     n_keys = _ZERO
     for first in range(n_tokens):
         state = start
@@ -124,7 +126,7 @@ def _hash_ngrams(tokens, n_tokens, shortest, longest, start, shift, keys):
 
 @kernel
 def _deal(keys, n_keys, shift, places, dealt):
-    """Sort `keys` into `dealt` by the digit at `shift`; equal ones keep their order."""
+    """Sort `keys` into `dealt` by the digit at `shift`, stably: one pass of radix sort."""
     digit_of = _DIGITS - np.uint32(1)
     places[:] = np.uint32(0)
     for k in range(n_keys):
@@ -142,10 +144,11 @@ def _deal(keys, n_keys, shift, places, dealt):
 
 @kernel
 def _sort(keys, n_keys, key_bits, places, spare):
-    """Sort n_keys keys of `key_bits` bits; return the array, `keys` or `spare`, that has them.
+    """Sort n_keys keys of `key_bits` bits; return the array with the result: `keys` or `spare`.
 
-    Keys are hashes. The two highest digits leave next to nothing of a short row out of order,
-    and insertion mends it; a long row, where that could take long, gets all its digits dealt.
+    Keys are hashes. After a radix sort by the two highest digits, a short row is almost sorted,
+    and insertion sort finishes it. In a long row, insertion could take long, so the radix sort
+    uses all digits.
     """
     n_digits = 2
     if n_keys <= _FEW_KEYS:
@@ -167,7 +170,7 @@ def _sort(keys, n_keys, key_bits, places, spare):
 
 @kernel
 def _count(keys, n_keys, unit_length, at, indices, values):
-    """Write each of the sorted keys once, from entry `at` on, with its count; return the end."""
+    """Write each distinct key with its count, from entry `at` on; return the end."""
     begin = at
     square = 0.0
     k = _ZERO
@@ -206,10 +209,11 @@ def hashed_ngrams(
     values,
     row_ends,
 ):
-    """Count the n-grams of each string under the first `key_bits` bits of their hashes.
+    """Count the n-grams of each string by the first `key_bits` bits of their hashes.
 
-    The hash takes one token after the other, ``state = (state ^ token) * odd``, as FNV does, and
-    is stirred before its high bits are used. A token is a byte, or the hash of a word's bytes.
+    As in FNV, the hash is updated by one token after the other: ``state = (state ^ token) * odd``.
+    Its bits are mixed before the high ones are used. A token is a byte, or the hash of the bytes
+    of a word.
 
     Parameters
     ----------
@@ -217,10 +221,10 @@ def hashed_ngrams(
     begins, ends : (n,) int64 arrays
         Where each string begins and ends.
     in_words : bool
-        Whether tokens are words: longest runs of ASCII letters, digits, underscores and bytes
-        from 128 on. Otherwise they are bytes.
+        Whether tokens are words: the longest sequences of ASCII letters, digits, underscores and
+        bytes from 128 on. Otherwise tokens are bytes.
     shortest, longest : uint64
-        Least and greatest number of tokens in an n-gram.
+        Smallest and largest number of tokens in an n-gram.
     seed : uint64
     key_bits : int
         The features are 0 .. 2^key_bits - 1; at most 31.

@@ -1,14 +1,14 @@
 """Parse svmlight text: whole lines of bytes in, the arrays of a CSR matrix out.
 
-The kernel knows the grammar and nothing else; opening files, wording errors and choosing
-types belong to `widemargin.data.svmlight`.
+The kernel only knows the grammar. `widemargin.data.svmlight` opens files, writes error messages
+and chooses types.
 
-Decimal numbers become the nearest double, always. Let the digits form an integer m, and let
-10^e be the power of ten. Where m <= 2^53 and |e| <= 22, both are doubles without error, so one
-multiplication or division rounds once and is right (Clinger, "How to read floating point
-numbers accurately", 1990). With up to 18 digits and -22 <= e <= 0, the quotient is found to
-twice the precision, which settles the rounding of all but about one in a million. Every other
-number is left to the caller: its place in the text is recorded.
+Every decimal number is converted to the nearest double. Let m be the integer that its digits form,
+and 10^e the power of ten. If m <= 2^53 and |e| <= 22, both are exact doubles. One multiplication
+or division rounds once, so its result is the nearest double (Clinger, "How to read floating point
+numbers accurately", 1990). With up to 18 digits and -22 <= e <= 0, the quotient is computed in
+twice the precision. This determines the rounding of all but about one in a million numbers. All
+other numbers are left to the caller: the kernel records their positions in the text.
 """
 
 from typing import NamedTuple
@@ -18,9 +18,9 @@ import numpy as np
 from widemargin.kernels.jit import kernel
 
 MAX_INDEX = 2**31 - 1
-QID_DIGITS = 18  # always fit 64 bits
+QID_DIGITS = 18  # integers of so many digits fit 64 bits
 
-# What stopped the parser; `Parsed.error` is one of these.
+# Why the parser stopped: the values of `Parsed.error`.
 OK = 0
 BAD_LABEL = 1
 LABEL_MISSING = 2
@@ -35,7 +35,7 @@ INDEX_NOT_INCREASING = 10
 VALUE_MISSING = 11
 BAD_VALUE = 12
 
-# Whether lines carry a query id: settled by the first row, and binding for all others.
+# Whether lines have a query id. The first row decides it for all others.
 QID_UNKNOWN = -1
 QID_ABSENT = 0
 QID_PRESENT = 1
@@ -46,30 +46,30 @@ _UPPER_E, _UPPER_L, _UPPER_N, _UPPER_U = 69, 76, 78, 85
 _D, _LOWER_E, _I, _Q = 100, 101, 105, 113
 
 _EXACT_INTEGER = 2**53
-_LARGEST_MANTISSA = 9 * 10**17  # ten times as much, and a digit, still fits 64 bits
+_LARGEST_MANTISSA = 9 * 10**17  # ten times this, plus a digit, fits 64 bits
 _EXACT_EXPONENT = 22
-_SPLITTER = 2.0**27 + 1.0  # halves the digits of a double: Veltkamp's constant
+_SPLITTER = 2.0**27 + 1.0  # Veltkamp's constant: splits a double into two halves
 _POWERS_OF_TEN = np.array([float(f"1e{e}") for e in range(_EXACT_EXPONENT + 1)])
-_EXPONENT_CAP = 100_000  # far beyond any double; keeps a long exponent from wrapping around
+_EXPONENT_CAP = 100_000  # beyond any double; a long exponent cannot overflow
 
 _MALFORMED, _READ, _LEFT_TO_CALLER = 0, 1, 2
 
 
 class Parsed(NamedTuple):
-    """What one call of `parse_lines` did.
+    """The result of one call of `parse_lines`.
 
     Attributes
     ----------
     error : int
         `OK`, or the reason for stopping.
     position : int
-        Where the offending token begins, or the number of bytes parsed.
+        Where the invalid token begins, or the number of bytes parsed.
     lines : int
         Complete lines before `position`, blank ones and comments included.
     rows, entries : int
         Rows and index:value pairs written.
     largest_index : int
-        Largest index met, counted from 1; 0 if there was none.
+        Largest index, counted from 1; 0 if there was none.
     n_left : int
         Numbers left to the caller.
     qid_state : int
@@ -100,7 +100,7 @@ def _skip_blanks(text, at):
 
 @kernel(fastmath=())
 def _read_digits(text, at, number, cap):
-    """Append decimal digits to `number`, which stops growing once it exceeds `cap`."""
+    """Append decimal digits to `number`. When it exceeds `cap`, further digits are skipped."""
     digit = np.int64(text[at]) - _ZERO
     while 0 <= digit <= 9:
         if number <= cap:
@@ -112,12 +112,12 @@ def _read_digits(text, at, number, cap):
 
 @kernel(fastmath=())
 def _divide_long(mantissa, power):
-    """Divide an integer beyond 2^53 by an exact double; return (rounding is certain, quotient).
+    """Divide an integer above 2^53 by an exact double; return (rounding is certain, quotient).
 
-    With mantissa = high + low, the remainder of high / power is a double, and Dekker's product
-    finds it without error. A second quotient then corrects the first; its own error is below
-    2^-50 units in the last place. The rounding of their sum is certain when stretching what
-    the sum dropped by 2^-20 cannot change it (Ziv's test).
+    Let mantissa = high + low. The remainder of high / power is a double, and Dekker's product
+    computes it without error. A second quotient corrects the first. Its error is below 2^-50
+    units in the last place. The rounding of their sum is certain if the part that the sum
+    dropped can grow by a fraction of 2^-20 without changing the result (Ziv's test).
     """
     high = np.float64(mantissa)
     low = np.float64(mantissa - np.int64(high))
@@ -187,7 +187,7 @@ def _read_number(text, at):
 
 @kernel(fastmath=())
 def _is_null(text, at):
-    """Whether the token is ``NULL``, which stands for a missing value."""
+    """Return whether the token is ``NULL``, which means a missing value."""
     return (
         text[at] == _UPPER_N
         and text[at + 1] == _UPPER_U
@@ -233,15 +233,15 @@ def parse_lines(
     Parameters
     ----------
     text : (>= stop,) uint8 array
-        Whole lines: ``text[stop - 1]`` must be a newline, which every loop here relies on.
+        Whole lines. ``text[stop - 1]`` must be a newline, because every loop stops at one.
     stop : int
         Number of bytes to parse.
     max_index : int
         Largest index allowed, counted from 1; at most `MAX_INDEX`.
     qid_state : int
-        What earlier lines settled about query ids.
+        Whether earlier lines have query ids, as in `Parsed`.
     indices : (>= stop // 4,) int32 array
-        Out: column of each entry, counted from 0. (An entry takes four bytes at least.)
+        Out: column of each entry, counted from 0. (An entry takes at least four bytes.)
     values : (>= stop // 4,) float64 array
         Out: value of each entry.
     row_ends : (>= stop // 2,) int64 array
@@ -251,8 +251,8 @@ def parse_lines(
     qids : (>= stop // 2,) int64 array
         Out: query id of each row, if there are any.
     left_slots : (>= stop // 2,) int64 array
-        Out: for each number left to the caller, where it belongs: entry ``k`` as ``k``, the
-        label of row ``i`` as ``~i``.
+        Out: what each number left to the caller is: ``k`` for the value of entry ``k``, ``~i``
+        for the label of row ``i``.
     left_spans : (>= stop // 2, 2) int64 array
         Out: begin and end of each such number in `text`.
 
@@ -318,7 +318,7 @@ def parse_lines(
                 at += 1
                 begin = at
                 outcome, value, at = _read_number(text, at)
-                if outcome == _MALFORMED:  # numbers never come here, so NULL costs them nothing
+                if outcome == _MALFORMED:  # so the test for NULL costs valid numbers no time
                     if _is_null(text, begin):
                         at = _skip_blanks(text, begin + 4)
                         continue
