@@ -55,7 +55,7 @@ class Partitions:
         evenly.
     max_time : float or None, default=None
         How many seconds from now to wait at most for a worker if there is none. If it is None,
-        wait for `SECONDS_WITHOUT_WORKERS` from the time when the last worker was lost.
+        wait for `SECONDS_WITHOUT_WORKERS` from the moment when there is none.
 
     Attributes
     ----------

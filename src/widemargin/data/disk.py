@@ -130,8 +130,8 @@ class DiskRows(BlockRows):
         self._verified = set(self._checked)
         if columns is not None:
             self._columns = columns
-        # One entry for each finished pass. Threads can append to a list at the same time, but
-        # cannot increment a number.
+        # One entry for each finished pass. Threads can append to a list at the same time, but if
+        # they increment a number, an increment may be lost.
         self._passes: list[None] = []
         self.n_rows = sum(c.rows for c in counts)
         self.n_entries = sum(c.entries for c in counts)

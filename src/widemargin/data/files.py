@@ -115,7 +115,7 @@ def record_batch(values, indices, indptr, labels, qid=None, weight=None) -> pa.R
 
 
 def stated_features(batch: pa.RecordBatch) -> int:
-    """Return the number of features stated with a batch of text; 0 if none is stated."""
+    """Return the number of features stated with a batch of text, even if not all occur; or 0."""
     return int((batch.schema.metadata or {}).get(_N_FEATURES, 0))
 
 

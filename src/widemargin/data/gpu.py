@@ -34,8 +34,8 @@ _MOMENTS_PIECE = 1 << 30
 _FEW_FEATURES = 1 << 15
 _FEW_FOR_A_MATRIX = 128
 # For at most so many multiplications, `moments` of all rows is faster than a list of the rows with
-# nonzero weights; for fewer than the second number, it is faster than finding the rows that have
-# changed.
+# nonzero weights. For at most the second number, computing all moments anew is faster than finding
+# the rows that have changed.
 _TINY_WORK, _LITTLE_WORK = 1 << 32, 1 << 34
 # Fixed-point sums stay below two to this power.
 _SUM_BITS = 61

@@ -35,8 +35,8 @@ class Rows(ABC):
         Where scores are stored.
     like, coef_like : array or None
         Arrays for NumPy's `like=`: the first is where scores are stored, the second is where
-        coefficients are stored. None means the host. If scores are on a GPU, a few coefficients
-        are still on the host, because operations on small arrays are faster there.
+        coefficients are stored. None means the host. If there are few coefficients, they are on
+        the host even if scores are on a GPU, because operations on small arrays are faster there.
     times_read : int
         How often all rows have been read from files.
     labels, qid : ndarray of shape (n_rows,) or None
