@@ -12,8 +12,8 @@ def optimum(X, y, cost, *, loss, intercept):
 
     Variables (w, b, v, up, down), where a residual r_i is split so that what is left is small:
 
-        |r_i - v_i - up_i + down_i| <= eps,     up, down >= 0
-        loss = v^2 / (2 bend) + high up - low down
+        r_i - v_i - up_i + down_i   at most eps, and where both sides cost, no less than -eps
+        loss = v^2 / (2 bend) + high up - low down,     up, down >= 0
 
     without v where there is no bend, without up or down where there is no such bound; and b = 0
     where there is no intercept.
@@ -27,18 +27,23 @@ def optimum(X, y, cost, *, loss, intercept):
     kinds = [(cost / loss.bend, nothing, -unit)] if loss.bend > 0.0 else []
     n_free = d + 1 + n * len(kinds)
     kinds += [(nothing, loss.high * cost, -unit)] if loss.high < np.inf else []
-    kinds += [(nothing, -loss.low * cost, unit)] if loss.low > -np.inf else []
+    kinds += [(nothing, -loss.low * cost, unit)] if -np.inf < loss.low < 0.0 else []
     squares, linear, signs = zip(*kinds)
     penalty_b = 1.0 if intercept is Intercept.PENALIZED else 0.0
     P = sp.diags_array(np.concatenate([np.ones(d), [penalty_b], *squares])).tocsc()
     q = np.concatenate([np.zeros(d + 1), *linear])
-    # 1 - y (w.x + b) and what is taken off it, at most eps and no less than -eps.
+    # 1 - y (w.x + b) and what is taken off it.
     left = sp.hstack([sp.csr_array(-y[:, None] * np.c_[X, np.ones(n)]), *signs])
     n_bounded = q.size - n_free
     positive = sp.hstack([sp.csr_array((n_bounded, n_free)), -sp.eye_array(n_bounded)])
-    blocks = [left, -left, positive]
-    bounds = [np.full(n, loss.eps - 1.0), np.full(n, loss.eps + 1.0), np.zeros(n_bounded)]
-    cones = [clarabel.NonnegativeConeT(2 * n + n_bounded)]
+    blocks, bounds = [left, positive], [np.full(n, loss.eps - 1.0), np.zeros(n_bounded)]
+    cones = [clarabel.NonnegativeConeT(n + n_bounded)]
+    if loss.low < 0.0 and loss.eps == 0.0:  # two inequalities would leave nothing inside
+        cones = [clarabel.ZeroConeT(n), clarabel.NonnegativeConeT(n_bounded)]
+    elif loss.low < 0.0:
+        blocks.append(-left)
+        bounds.append(np.full(n, loss.eps + 1.0))
+        cones = [clarabel.NonnegativeConeT(2 * n + n_bounded)]
     if intercept is Intercept.NONE:
         only_b = sp.csr_array(([1.0], ([0], [d])), shape=(1, q.size))
         blocks.insert(0, only_b)
