@@ -212,7 +212,7 @@ def _products(X, y, C):
     random = cupy.random.RandomState(0)
     w, g = random.standard_normal(d), random.standard_normal(n)
     # As OCAS has them: rounded where that helps, and slopes of a hinge.
-    target = rows.rounded("scores", w) if hasattr(rows, "rounded") else w
+    target = rows.rounded("scores", w)
     slopes = cupy.sign(g) * (abs(g) > 0.7)
     sparse = hasattr(X, "indptr")
     entries = X.nnz * (X.data.itemsize + 4) if sparse else X.nbytes

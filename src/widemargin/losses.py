@@ -61,11 +61,6 @@ class Loss:
         return self.bend > 0.0
 
     @property
-    def is_bounded(self) -> bool:
-        """Whether dual variables have bounds on both sides."""
-        return self.low > -inf and self.high < inf
-
-    @property
     def is_parabola(self) -> bool:
         """Whether it is zero up to some residual, and a parabola from there on."""
         return self.eps == 0.0 and self.low == 0.0 and self.high == inf
