@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from threading import Lock
@@ -23,18 +24,41 @@ from threadpoolctl import LibController, ThreadpoolController
 # A thread needs at least this much work (numbers read) to be worth its overhead.
 _WORTH_A_THREAD = 1 << 17
 
-_lent: ContextVar[tuple[int, ThreadPoolExecutor | None]] = ContextVar("lent", default=(1, None))
+
+@dataclass
+class Loan:
+    """Threads for work over rows: at most `n_threads` at a time, of a pool."""
+
+    n_threads: int
+    pool: ThreadPoolExecutor | None
+
+
+_NOTHING = Loan(1, None)
+_lent: ContextVar[Loan] = ContextVar("lent", default=_NOTHING)
 
 
 @contextmanager
-def lent(n_threads: int) -> Iterator[None]:
+def lent(n_threads: int) -> Iterator[Loan]:
     """Use `n_threads` threads for work over rows inside this context."""
     with pool(n_threads) if n_threads > 1 else nullcontext() as lent_pool:
-        token = _lent.set((max(1, n_threads), lent_pool))
-        try:
-            yield
-        finally:
-            _lent.reset(token)
+        loan = Loan(max(1, n_threads), lent_pool)
+        with using(loan):
+            yield loan
+
+
+@contextmanager
+def using(loan: Loan) -> Iterator[None]:
+    """Use the threads of a loan for work over rows inside this context."""
+    token = _lent.set(loan)
+    try:
+        yield
+    finally:
+        _lent.reset(token)
+
+
+def loan() -> Loan:
+    """Return the present loan."""
+    return _lent.get()
 
 
 def pool(n_threads: int) -> ThreadPoolExecutor:
@@ -111,7 +135,7 @@ one_for_blas = _OneForBlas()
 
 def chunks(n_rows: int, work: int) -> list[tuple[int, int]]:
     """Return the range of rows (begin, end) of each thread; one range if there is little work."""
-    count = min(_lent.get()[0], max(1, work // _WORTH_A_THREAD), max(1, n_rows))
+    count = min(_lent.get().n_threads, max(1, work // _WORTH_A_THREAD), max(1, n_rows))
     if count == 1:
         return [(0, n_rows)]
     cuts = [n_rows * j // count for j in range(count + 1)]
@@ -120,7 +144,7 @@ def chunks(n_rows: int, work: int) -> list[tuple[int, int]]:
 
 def run(task: Callable, arguments: list) -> list:
     """Return [task(*a) for a in arguments], computed by the threads of `lent`."""
-    lent_pool = _lent.get()[1]
+    lent_pool = _lent.get().pool
     if lent_pool is None or len(arguments) < 2:
         return [task(*a) for a in arguments]
     rest = [lent_pool.submit(task, *a) for a in arguments[1:]]

@@ -373,13 +373,13 @@ def test_several_classes_on_disk():
 def test_folds_may_be_single_but_not_the_model(monkeypatch):
     """Coefficients of folds are kept in single precision, unless many digits are asked for."""
     kept = []
-    arrive = CostPath._arrive
+    advance = CostPath.advance
 
-    def spied(self, step):
-        arrive(self, step)
+    def spied(self, C):
+        advance(self, C)
         kept.append(self.states[0][0].coef.dtype)
 
-    monkeypatch.setattr(CostPath, "_arrive", spied)
+    monkeypatch.setattr(CostPath, "advance", spied)
     X, y = load_breast_cancer(return_X_y=True)
     chosen = {"Cs": [0.01, 0.1], "cv": 2, "loss": "hinge", "solver": "acf", "random_state": 0}
     model = LinearSVCCV(**chosen).fit(scale(X), y)

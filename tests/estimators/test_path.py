@@ -141,14 +141,9 @@ def test_states_are_let_go_when_their_problems_go_on(solver, monkeypatch):
         alive.append(sum(state() is not None for state in made))
         return states
 
-    def one_by_one(self, problems, starts, monitors, keep):
-        places = range(len(problems))
-        parts = (slice(place, place + 1) for place in places)
-        return [note(together(self, problems[p], starts[p], monitors[p], keep))[0] for p in parts]
-
-    together, solve = Newton.solve_together, CoordinateDescent.solve
-    monkeypatch.setattr(Newton, "solve_together", one_by_one)
-    monkeypatch.setattr(CoordinateDescent, "solve", lambda *given: note([solve(*given)])[0])
+    for kind in (Newton, CoordinateDescent):
+        solve = kind.solve
+        monkeypatch.setattr(kind, "solve", lambda *given, solve=solve: note([solve(*given)])[0])
     y = np.digitize(X[:, 0], np.quantile(X[:, 0], np.linspace(0, 1, 13)[1:-1]))
     svm_path(X, y, Cs=COSTS, loss="hinge", solver=solver, random_state=0)
     assert len(made) == 12 * COSTS.size

@@ -1,4 +1,5 @@
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from unittest import mock
 
 import numpy as np
@@ -23,12 +24,12 @@ from widemargin.monitor import Interruption, Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Hinge, SquaredHinge
 from widemargin.solvers import (
-    lockstep,
     newton,
     newton_best,
     newton_direction,
     newton_run,
     newton_subsample,
+    sharing,
 )
 from widemargin.solvers.coordinate import CoordinateDescent
 from widemargin.solvers.newton import Newton
@@ -262,7 +263,7 @@ def test_delta_is_small_where_most_rows_are_at_the_kink():
     start = State(np.zeros(8), -1.0, alpha)
     monitor = Monitor(1e-6, 100)
     run = newton_run.NewtonRun(problem, start, 1.5, monitor, 1.0, near=True)
-    lockstep.run([run.certify_start(monitor.tol)], [monitor])
+    run.certify_start(monitor.tol)
     to_come = run.delta * float((alpha * (1.0 - alpha / 2.0)).sum())
     assert to_come == pytest.approx(0.01 * monitor.certificate.primal)
 
@@ -282,12 +283,21 @@ def classes(n=40_000, rows=None):
     ]
 
 
+def solve_together(problems, monitors):
+    """Return the states of problems that share passes."""
+    solve = Newton().solve
+    return sharing.together(
+        problems[0].rows,
+        [partial(solve, p, State.zero(p), monitor) for p, monitor in zip(problems, monitors)],
+    )
+
+
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_together_is_as_apart(n_threads):
     together = classes()
     monitors = [Monitor(1e-6, 1000) for _ in together]
     with threads.lent(n_threads):
-        states = Newton().solve_together(together, [State.zero(p) for p in together], monitors)
+        states = solve_together(together, monitors)
     for problem, state, monitor in zip(together, states, monitors):
         alone, its_monitor = solve(problem, 1e-6)
         assert monitor.status == "converged"
@@ -299,7 +309,7 @@ def test_together_is_as_apart(n_threads):
 def test_together_shares_passes():
     together = classes(n=300, rows=FourMethods)
     monitors = [Monitor(1e-3, 1000) for _ in together]
-    Newton().solve_together(together, [State.zero(p) for p in together], monitors)
+    solve_together(together, monitors)
     counter = together[0].rows
     shared = len(counter.made)
     assert any(ndim == 2 for _, ndim in counter.made)
@@ -309,18 +319,10 @@ def test_together_shares_passes():
     assert shared < 0.7 * len(counter.made)
 
 
-def test_many_problems_go_in_groups(monkeypatch):
-    monkeypatch.setattr(newton, "_SIDE_BY_SIDE", 2)
-    together = classes(n=300)
-    monitors = [Monitor(1e-3, 1000) for _ in together]
-    Newton().solve_together(together, [State.zero(p) for p in together], monitors)
-    assert [monitor.status for monitor in monitors] == ["converged"] * 3
-
-
 def test_a_problem_that_stops_leaves_the_others_alone():
     together = classes(n=3000)
     monitors = [Monitor(1e-8, 1000), Monitor(1e-8, 1), Monitor(1e-8, 1000)]
-    states = Newton().solve_together(together, [State.zero(p) for p in together], monitors)
+    states = solve_together(together, monitors)
     assert [monitor.status for monitor in monitors] == ["converged", "max_iter", "converged"]
     for problem, state, monitor in zip(together, states, monitors):
         assert_certified(problem, state, monitor)

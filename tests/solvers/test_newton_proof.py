@@ -9,15 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.exact import optimum
-from tests.solvers.test_newton import assert_certified, solve, subsampling, tall
+from tests.solvers.test_newton import assert_certified, solve, solve_together, subsampling, tall
 from tests.strategies import problems
 from widemargin.certificate import certify_state, lower_bound
 from widemargin.data import as_rows
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import SquaredHinge
-from widemargin.solvers import lockstep, newton_proof, newton_run, newton_subsample
-from widemargin.solvers.newton import Newton
+from widemargin.solvers import newton_proof, newton_run, newton_subsample
 from widemargin.solvers.newton_direction import QuadraticTerms
 from widemargin.solvers.newton_subsample import Subsample
 
@@ -42,19 +41,15 @@ def prove(problem, state, index, factor, needed):
     monitor = Monitor(tol=1e-3, max_iter=100)
     run = newton_run.NewtonRun(problem, state, 0.5, monitor, 1.0, True)
 
-    def algorithm():
-        point = yield from run._full_pass()
-        before = point._replace(alpha=run.directions.everywhere(point.alpha).copy())
-        start = run.coef, run.offset, run.z
-        quadratic = QuadraticTerms(run.quadratic.stiffness, run.quadratic.center)
-        cost = factor * run.cost[index]
-        steps = run.steps_over(run.take(index), index, cost, quadratic, start)
-        better = yield from Subsample(index, factor, steps).prove(*start, point, needed(point))
-        if better is not None:
-            better = better._replace(alpha=run.directions.everywhere(better.alpha))
-        return before, better
-
-    return lockstep.run([algorithm()], [monitor])[0]
+    point = run._full_pass()
+    before = point._replace(alpha=run.directions.everywhere(point.alpha).copy())
+    start = run.coef, run.offset, run.z
+    quadratic = QuadraticTerms(run.quadratic.stiffness, run.quadratic.center)
+    steps = run.steps_over(run.take(index), index, factor * run.cost[index], quadratic, start)
+    better = Subsample(index, factor, steps).prove(*start, point, needed(point))
+    if better is not None:
+        better = better._replace(alpha=run.directions.everywhere(better.alpha))
+    return before, better
 
 
 def assert_true(problem, point):
@@ -234,7 +229,7 @@ def test_sums_over_the_subsample_are_not_trusted(intercept):
     improve, asked = newton_proof.improve, []
 
     def boast(*arguments):
-        proof = yield from improve(*arguments)
+        proof = improve(*arguments)
         asked.append(proof)
         return proof and proof._replace(combined=10.0 * proof.combined)
 
@@ -256,7 +251,7 @@ def test_problems_side_by_side_prove_each_their_own():
     ]
     monitors = [Monitor(tol=1e-3, max_iter=100) for _ in several]
     with subsampling():
-        states = Newton().solve_together(several, [State.zero(p) for p in several], monitors)
+        states = solve_together(several, monitors)
     for problem, state, monitor in zip(several, states, monitors):
         assert monitor.status == "converged"
         assert_certified(problem, state, monitor)

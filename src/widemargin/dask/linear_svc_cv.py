@@ -30,7 +30,7 @@ from widemargin.estimators.linear_svc_cv import LinearSVCCV as LocalLinearSVCCV
 from widemargin.estimators.linear_svc_cv import check_scorer, forget_other_classes
 from widemargin.estimators.path import warn_of_limits
 from widemargin.estimators.validation import check_costs, check_level
-from widemargin.monitor import FELL_SHORT, Interruption, clock
+from widemargin.monitor import FELL_SHORT, Interruption
 from widemargin.problem import State
 from widemargin.progress import ProgressBar
 
@@ -279,10 +279,9 @@ class _Search:
 
     def _solve(self, jobs):
         """Solve problems in their part of the time that is left."""
-        seconds = None
-        if self.estimator.max_time is not None:
-            end = self.training.clock_started + self.estimator.max_time
-            seconds = max(0.0, end - clock()) / self.costs_left
+        seconds = self.training.limits.seconds_left
+        if seconds is not None:
+            seconds /= self.costs_left
         self.costs_left -= 1
         self.training.solve(jobs, seconds)
         self.n_solved += len(jobs)

@@ -1,11 +1,8 @@
 """Common parts of estimators on a cluster: parts, problems side by side, predictions."""
 
-import math
 import os
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from dask import delayed
@@ -18,6 +15,7 @@ from widemargin.dask.partitions import NoWorkers, Partitions, Shard, delayed_par
 from widemargin.dask.questions import Part, RankingRecipe, Recipe
 from widemargin.dask.rounds import Rounds
 from widemargin.data import as_rows
+from widemargin.estimators.batch import Batch, Limits, Plan
 from widemargin.estimators.fitting import Account, like
 from widemargin.estimators.linear_svc import LinearSVC
 from widemargin.estimators.order import check_grades
@@ -29,7 +27,7 @@ from widemargin.estimators.validation import (
     check_some_weights,
     count_rows,
 )
-from widemargin.monitor import Interruption, Monitor, clock
+from widemargin.monitor import Interruption, Monitor
 from widemargin.problem import Intercept, State
 from widemargin.progress import ProgressLine
 from widemargin.solvers import auto
@@ -155,80 +153,26 @@ class Training:
     """
 
     def __init__(self, problems: "Problems", model, interruption: Interruption):
-        self.problems, self.model, self.interruption = problems, model, interruption
+        self.problems, self.model = problems, model
         self.rounds = Rounds(problems.parts)
-        self.started, self.clock_started = time.perf_counter(), clock()
+        self.limits = Limits.of(model)
+        self.limits.interruption = interruption
         problems.parts.is_interrupted = lambda: interruption.requested
-        problems.parts.deadline = self._deadline()
-
-    def _deadline(self):
-        """Return when the time to wait for workers ends; None for never."""
-        return None if self.model.max_time is None else self.clock_started + self.model.max_time
+        problems.parts.deadline = self.limits.deadline
 
     def room(self, job: Job) -> int:
         """Return how many problems such as `job` may share rounds."""
         of_planes = _PLANES * 2 * job.state.coef.nbytes
         return int(np.clip(_PLANE_BYTES // of_planes, 1, _MOST_TOGETHER))
 
-    def solve(self, jobs: list[Job], max_time: float | None, on_record=None) -> None:
-        """Solve all jobs from their present states in `max_time` seconds; errors keep the states.
+    def solve(self, jobs: list[Job], seconds: float | None, on_record=None) -> None:
+        """Solve all jobs from their present states in so many seconds; errors keep the states.
 
         Parameters
         ----------
         on_record : callable(Record) or None
         """
-        deadline = None if max_time is None else clock() + max_time
-        size = self.room(jobs[0])
-        size = math.ceil(len(jobs) / math.ceil(len(jobs) / size))  # groups of about equal size
-        for begin in range(0, len(jobs), size):
-            seconds = None
-            if deadline is not None:
-                groups_left = math.ceil((len(jobs) - begin) / size)
-                seconds = max(0.0, deadline - clock()) / groups_left
-            self._solve(jobs, range(begin, min(begin + size, len(jobs))), seconds, on_record)
-
-    def _solve(self, jobs, places, seconds, on_record):
-        model = self.model
-        solver = auto.make(model.solver, None, seed=0)  # only workers have the risks
-        solvers = []
-        for place in places:
-            job = jobs[place]
-
-            def on_check(record, state, job=job):
-                job.state = state
-                if on_record is not None:
-                    on_record(record)
-                return False
-
-            job.monitor = Monitor(
-                model.tol,
-                model.max_iter,
-                seconds,
-                self.interruption,
-                on_check,
-                place,
-                self.started,
-            )
-            oracle = self.oracle(job)
-            solvers.append(partial(solver.ask, oracle, job.state, job.bundle))
-        parts, monitors = self.problems.parts, [jobs[place].monitor for place in places]
-        parts.deadline = monitors[-1].deadline  # all of them begin together
-        try:
-            states = self.rounds.run(solvers)
-        except NoWorkers:
-            # If all were asked to stop, they return what they have; else there is nothing to
-            # return.
-            may_stop = all(monitor.must_stop() for monitor in monitors)
-            if not may_stop or any(monitor.certificate is None for monitor in monitors):
-                raise
-            states = [jobs[place].state for place in places]
-        finally:
-            parts.deadline = self._deadline()
-            for monitor in monitors:
-                if monitor.status == "running":
-                    monitor.status = "interrupted"
-        for place, state in zip(places, states, strict=True):
-            jobs[place].state = state
+        _SharedRounds(self, jobs, seconds, on_record).run()
 
     def oracle(self, job: Job) -> ClusterOracle:
         """Return the oracle for a job."""
@@ -243,6 +187,47 @@ class Training:
     def keep_planes(self, job: Job) -> None:
         """Keep a job's planes from one training to the next."""
         job.bundle = no_planes(self.oracle(job), job.state)
+
+
+class _SharedRounds(Batch):
+    """Jobs that share round trips to the workers."""
+
+    def __init__(self, training: Training, jobs: list[Job], seconds: float | None, on_record):
+        name = training.model.solver
+        super().__init__(len(jobs), Plan(name, 1, 1, training.room(jobs[0])), seconds)
+        self.training, self.jobs, self.on_record = training, jobs, on_record
+        self.solver = auto.make(name, None, seed=0)  # only workers have the risks
+
+    def solve(self, index, seconds):
+        job, training = self.jobs[index], self.training
+
+        def on_check(record, state):
+            job.state = state
+            if self.on_record is not None:
+                self.on_record(record)
+            return False
+
+        job.monitor = training.limits.monitor(index, seconds, on_check)
+        # All of those that share rounds begin together.
+        training.problems.parts.deadline = job.monitor.deadline
+        job.state = self.solver.ask(training.oracle(job), job.state, job.bundle)
+
+    def meet(self, places, functions):
+        jobs = [self.jobs[place] for place in places]
+        for job in jobs:
+            job.monitor = None
+        try:
+            self.training.rounds.run(functions)
+        except NoWorkers:
+            # If all were asked to stop, they have states to return; else there is nothing.
+            for job in jobs:
+                if job.certificate is None or not job.monitor.must_stop():
+                    raise
+        finally:
+            self.training.problems.parts.deadline = self.training.limits.deadline
+            for job in jobs:
+                if job.monitor is not None and job.monitor.status == "running":
+                    job.monitor.status = "interrupted"
 
 
 class Problems:

@@ -105,7 +105,7 @@ def calibrate(model, rows, y, weights, folds, states, interruption):
         fold_weights(folds, weights, y.size),
         n_costs=1,
     )
-    path.interruption = interruption
+    path.limits.interruption = interruption
     path.go_over_to(model.C, [states for _ in folds], path.weights)
     with path, interruption.watching():
         path.advance(model.C)

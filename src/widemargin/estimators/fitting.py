@@ -1,29 +1,27 @@
-"""Common parts of all fits: threads over problems, progress, callbacks, and reports of them."""
+"""Common parts of all fits: progress, callbacks, checkpoints, and reports of the training."""
 
-import math
 import os
 import time
 import warnings
-from collections.abc import Callable
 from contextlib import ExitStack
 
 from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin import threads
 from widemargin.certificate import Certificate
 from widemargin.data import Rows
 from widemargin.data.memory import MOST_FEATURES
 from widemargin.data.rows import BlockRows
+from widemargin.estimators.batch import Batch, Limits, MadeWhenAsked, Plan
 from widemargin.estimators.callbacks import LEVELS, GapLevels
 from widemargin.estimators.checkpoint import Checkpoint
-from widemargin.estimators.path_step import MadeWhenAsked
 from widemargin.estimators.validation import check_bytes
-from widemargin.monitor import FELL_SHORT, Interruption, Monitor, clock
+from widemargin.monitor import FELL_SHORT
 from widemargin.problem import State
 from widemargin.progress import ProgressLine
 from widemargin.solvers import auto
-from widemargin.solvers.registry import SOLVERS, THEN
+from widemargin.solvers.registry import THEN
+from widemargin.solvers.sharing import together
 from widemargin.words import at_most
 
 # The most bytes that solvers need besides the rows: per row and per feature, and for each problem
@@ -77,26 +75,7 @@ def budget_of(estimator) -> int:
     return budget or auto.DEFAULT_BUDGET
 
 
-def reads_from_now_on(rows) -> Callable[[], int]:
-    """Return a function that returns how often all rows were read from disk since this call."""
-    already = rows.times_read
-    return lambda: rows.times_read - already
-
-
-def share_threads(n_jobs: int, n_problems: int, rows: Rows, solver: str) -> tuple[int, int]:
-    """Return how many problems to solve in parallel, and how many threads each of them gets.
-
-    Problems over rows on disk are solved one by one, since the memory budget is for one. So are
-    problems on a GPU: one problem, with one thread on the host, keeps a GPU busy.
-    """
-    declared, on_gpu = SOLVERS[solver], rows.device == "cuda"
-    alone = "memory_budget" in declared.told or declared.shares_passes or on_gpu
-    n_threads = 1 if alone else min(n_jobs, n_problems)
-    splits = declared.splits_rows and not on_gpu
-    return n_threads, n_jobs // n_threads if splits else 1
-
-
-class Fit:
+class Fit(Batch):
     """One call of `fit`: solves the problems, in parallel if there are threads.
 
     Parameters
@@ -116,21 +95,18 @@ class Fit:
     def __init__(self, estimator, problems, solver, seeds, starts, data):
         self.estimator, self.problems, self.starts = estimator, problems, starts
         self.solver, self.seeds, self.data = solver, seeds, data
+        self.limits = Limits.of(estimator, problems.rows)
         n_jobs = effective_n_jobs(estimator.n_jobs)
-        self.n_threads, self.n_row_threads = share_threads(
-            n_jobs, len(problems), problems.rows, solver
-        )
-        self.interruption = Interruption()
+        plan = Plan.of(n_jobs, len(problems), problems[0], solver)
+        super().__init__(len(problems), plan, self.limits.seconds_left)
+        self.interruption = self.limits.interruption
         self.states: list = [None] * len(problems)
         self.monitors: list = [None] * len(problems)
-        self.unsolved = len(problems)
         self.checkpoints: list[Checkpoint] = []
-        self.started, self.clock_started = time.perf_counter(), clock()
-        self.times_read = reads_from_now_on(problems.rows)
         self.context = None
         self.line = None
 
-    def run(self):
+    def train(self):
         estimator, count = self.estimator, len(self.problems)
         self.context = estimator._init_callback_context(
             max_subtasks=count, sequential_subtasks=False
@@ -139,17 +115,11 @@ class Fit:
             if estimator.verbose:
                 self.line = stack.enter_context(ProgressLine(count, estimator.tol))
             stack.enter_context(self.interruption.watching())
-            if SOLVERS[self.solver].shares_passes:
-                self._solve_together()
-            elif self.n_threads == 1:
-                for index in range(count):
-                    self._solve(index)
-            else:
-                with threads.pool(self.n_threads) as pool:
-                    list(pool.map(self._solve, range(count)))
+            self.run()
             if self.line is not None:
                 total = Certificate.total(monitor.certificate for monitor in self.monitors)
-                self.line.finish(f"{time.perf_counter() - self.started:.2f} s  {total}")
+                seconds = time.perf_counter() - self.limits.started
+                self.line.finish(f"{seconds:.2f} s  {total}")
         if all(monitor.status == "converged" for monitor in self.monitors):
             for checkpoint in self.checkpoints:
                 checkpoint.remove()
@@ -157,52 +127,30 @@ class Fit:
             estimator=estimator, reconstruction_attributes=self._attributes, **self.data
         )
 
-    def _solve(self, index):
+    def meet(self, places, functions):
+        together(self.problems.rows, functions)
+
+    def solve(self, index, seconds):
         problem = self.problems[index]
-        monitor, levels = self._begin(index, self._time_limit())
-        start = self._start(index)
+        monitor, levels = self._begin(index, seconds)
+        start = self.starts[index]
+        start = State.zero(problem) if start is None else start.unpacked()
         checkpoint = self._checkpoint(index, problem)
         if checkpoint is not None:
             start = checkpoint.load() or start
             monitor.save = checkpoint.save
         seed = int(self.seeds[index])
         solver = auto.make(self.solver, problem.risk, seed, budget_of(self.estimator))
-        with threads.lent(self.n_row_threads):
-            self.states[index] = solver.solve(problem, start, monitor)
+        self.states[index] = solver.solve(problem, start, monitor)
         if checkpoint is not None:
             checkpoint.save(self.states[index])
             self.checkpoints.append(checkpoint)
-        self.unsolved -= 1
         if levels is not None:
             levels.end(self.states[index])
-        self.states[index] = self._kept(self.states[index])
+        if len(self.problems) > 1:  # states wait for each other: classes may be many
+            self.states[index] = self.states[index].packed()
 
-    def _solve_together(self):
-        """Solve all problems at once, by a solver that shares passes among them."""
-        count = len(self.problems)
-        begun = [self._begin(index, self.estimator.max_time) for index in range(count)]
-        solver = auto.make(self.solver, self.problems[0].risk, int(self.seeds[0]))
-        with threads.lent(self.n_row_threads):
-            self.states = solver.solve_together(
-                MadeWhenAsked(self.problems.__getitem__, count),
-                MadeWhenAsked(self._start, count),
-                self.monitors,
-                self._kept,
-            )
-        for state, (_, levels) in zip(self.states, begun, strict=True):
-            if levels is not None:
-                levels.end(state)
-
-    def _kept(self, state):
-        """Return a state in the form in which it waits for the others: classes may be many."""
-        return state.packed() if len(self.problems) > 1 else state
-
-    def _start(self, index):
-        """Return the starting point of a problem."""
-        start = self.starts[index]
-        return State.zero(self.problems[index]) if start is None else start.unpacked()
-
-    def _begin(self, index, max_time):
+    def _begin(self, index, seconds):
         """Return a problem's monitor, and the object that calls callbacks, or None."""
         levels = None
         if hasattr(self.estimator, "_skl_callbacks"):
@@ -218,16 +166,7 @@ class Fit:
                 self.line.show(record)
             return levels is not None and levels.on_check(record, state)
 
-        self.monitors[index] = monitor = Monitor(
-            tol=self.estimator.tol,
-            max_iter=self.estimator.max_iter,
-            max_time=max_time,
-            interruption=self.interruption,
-            on_check=on_check,
-            problem=index,
-            started=self.started,
-            times_read=self.times_read,
-        )
+        self.monitors[index] = monitor = self.limits.monitor(index, seconds, on_check)
         return monitor, levels
 
     def _checkpoint(self, index, problem):
@@ -238,13 +177,6 @@ class Fit:
         if len(self.problems) > 1:
             path = f"{os.fspath(path)}.{index}"
         return Checkpoint(path, problem)
-
-    def _time_limit(self):
-        """Return the seconds that one problem may take, so that all get the same time."""
-        if self.estimator.max_time is None:
-            return None
-        left = self.clock_started + self.estimator.max_time - clock()
-        return max(0.0, left) / math.ceil(self.unsolved / self.n_threads)
 
     def _attributes(self, running=None):
         """Return the attributes that a callback needs to predict with the present model."""

@@ -244,7 +244,7 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
 
             folds = calibration_folds(on_host(codes), classes, weights)
         fit = Fit(self, problems, solver, self._seeds(problems), starts, data)
-        fit.run()
+        fit.train()
         for name, value in problems.attributes(fit.states).items():
             setattr(self, name, move_to(value, problems.cost) if came_on_gpu else value)
         in_place = problems.dual_in_place if came_on_gpu else problems.dual

@@ -5,13 +5,13 @@ rows. Held-out rows have weight zero, so no fold copies X.
 """
 
 import math
-import time
 import warnings
 from collections import deque
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -26,16 +26,15 @@ from widemargin.data import Rows
 from widemargin.data.devices import placed
 from widemargin.data.rows import BlockRows, SingleRows
 from widemargin.data.subset import Subset
+from widemargin.estimators.batch import Limits, MadeWhenAsked, Plan
 from widemargin.estimators.fitting import (
     Account,
     budget_of,
     choose_solver,
     load_if_fits,
-    reads_from_now_on,
-    share_threads,
 )
-from widemargin.estimators.path_step import MadeWhenAsked, Step
-from widemargin.estimators.problems import make_problems
+from widemargin.estimators.path_step import Step
+from widemargin.estimators.problems import ProblemSet, make_problems
 from widemargin.estimators.starts import Trail
 from widemargin.estimators.validation import (
     check_costs,
@@ -45,16 +44,12 @@ from widemargin.estimators.validation import (
     check_weights,
     classes_of,
 )
-from widemargin.monitor import FELL_SHORT, Interruption, Monitor, clock
+from widemargin.monitor import FELL_SHORT, Interruption, Monitor
 from widemargin.problem import State
 from widemargin.progress import ProgressBar
 from widemargin.solvers import auto
-from widemargin.solvers.registry import SOLVERS
 from widemargin.words import at_most
 
-# How many submitted problems there should be per thread; one of them waits. If there are fewer,
-# problems at the next cost are submitted.
-_UNDER_WAY = 2
 # Parameters of LinearSVC that svm_path does not accept.
 _NOT_OF_A_PATH = ("C", "probability", "warm_start", "checkpoint")
 
@@ -201,14 +196,11 @@ class CostPath:
         self.rows, self.weights, self.costs_left = rows, weights, n_costs
         self.n_jobs = effective_n_jobs(model.n_jobs)
         self.random = check_random_state(model.random_state)
-        self.interruption = Interruption()
-        self.started, self.clock_started = time.perf_counter(), clock()
-        self.times_read = reads_from_now_on(rows)
-        self.sets: list = []
+        self.limits = Limits.of(model, rows)
+        self.sets: list[ProblemSet] = []
         self.states: list[list[State]] = []
         self.monitors: list[list[Monitor]] = []
-        self.solver = ""
-        self.C = math.nan
+        self.solver, self.C = "", math.nan
         self.n_solved = 0
         self.cut_short: list[tuple[float, str]] = []  # gaps and limits of stopped trainings
         self.ahead = deque(ahead)
@@ -218,6 +210,10 @@ class CostPath:
         self.warm = n_costs > 1
         self.begun: Step | None = None  # the step at the next cost
         self.pool: ThreadPoolExecutor | None = None
+
+    @property
+    def interruption(self) -> Interruption:
+        return self.limits.interruption
 
     def __enter__(self):
         return self
@@ -237,17 +233,24 @@ class CostPath:
             self.ahead.popleft()
         # From here on, only the step refers to the states at the last cost. It frees each of them
         # after its use.
-        step.follow(enumerate(state for of_one in self.states for state in of_one), self.C)
+        step.follow(enumerate(chain.from_iterable(self.states)), self.C)
         self.states, self.sets = [], []
-        if step.together:
-            step.solve_together()
-        elif step.n_threads == 1:
-            for index in range(step.n_problems):
-                step.solve(index)
-        else:
-            self._side_by_side(step)
+        if self.pool is None and step.plan.n_at_once > 1:
+            self.pool = threads.pool(self.n_jobs)
+        try:
+            step.run(self.pool, partial(self._go_ahead, step))
+        except BaseException:
+            step.abandon()
+            raise
         self.costs_left -= 1
-        self._arrive(step)
+        self.C, self.sets, self.solver = C, step.sets, step.plan.solver
+        self.states, self.monitors = step.by_set(step.states), step.by_set(step.monitors)
+        self.n_solved += step.n_problems
+        self.cut_short += [
+            (monitor.certificate.relative_gap, monitor.status)
+            for monitor in step.monitors
+            if monitor.status in FELL_SHORT
+        ]
 
     def go_over_to(self, C: float, states: list[list[State]], weights) -> None:
         """Continue with other classifiers, with these weights, from these states at C.
@@ -264,81 +267,33 @@ class CostPath:
         """Return the step at C; `costs_left` is the number of costs from C on."""
         model = clone(self.model).set_params(C=float(C))
         sets = [self.make_problems(model, weights=weights) for weights in self.weights]
-        first = sets[0][0]
+        first, n_problems = sets[0][0], sum(map(len, sets))
         solver = choose_solver(self.model, first, self.warm)
-        n_problems = sum(map(len, sets))
-        n_threads, lent = share_threads(self.n_jobs, n_problems, self.rows, solver)
-        seconds = None
-        if self.model.max_time is not None:
-            left = self.clock_started + self.model.max_time - clock()
-            seconds = max(0.0, left) / max(1, costs_left)
-            if not SOLVERS[solver].shares_passes:
-                seconds /= math.ceil(n_problems / n_threads)
-        monitor = partial(
-            Monitor,
-            tol=self.model.tol,
-            max_iter=self.model.max_iter,
-            max_time=seconds,
-            interruption=self.interruption,
-            started=self.started,
-            times_read=self.times_read,
-        )
+        plan = Plan.of(self.n_jobs, n_problems, first, solver)
+        seconds = self.limits.seconds_left
+        if seconds is not None:
+            seconds /= max(1, costs_left)
         seeds = self.random.randint(np.iinfo(np.int32).max, size=n_problems)
         budget = budget_of(self.model)
         solvers = [auto.make(solver, first.risk, int(seed), budget) for seed in seeds]
         keep = np.float32 if self.single else np.float64
-        return Step(C, sets, solver, solvers, monitor, n_threads, lent, self.trails, keep)
-
-    def _side_by_side(self, step):
-        """Solve the problems of a step in parallel; idle threads begin with the next step."""
-        if self.pool is None:
-            self.pool = threads.pool(self.n_jobs)
-        under_way = {step.submit(self.pool, index): index for index in range(step.n_problems)}
-        ahead, solved = set(), deque()
-        try:
-            while under_way:
-                done, _ = wait({*under_way, *ahead}, return_when=FIRST_COMPLETED)
-                for future in done & under_way.keys():
-                    future.result()  # raises the errors of the problem's solver
-                    solved.append(under_way.pop(future))
-                ahead -= done
-                while solved and len(under_way) + len(ahead) < _UNDER_WAY * step.n_threads:
-                    ahead |= self._go_ahead(step, solved.popleft())
-        except BaseException:
-            step.abandon()
-            raise
+        return Step(C, sets, solvers, plan, self.limits, seconds, self.trails, keep)
 
     def _go_ahead(self, step, index):
-        """Submit a solved problem at the next cost; return the set of its future, maybe empty."""
+        """Submit a solved problem at the next cost; return its future, or None."""
         if not self.ahead:
-            return set()
+            return None
         if self.begun is None:
             self.begun = self._step(self.ahead[0], self.costs_left - 1)
-        following = self.begun
-        if following.n_threads == 1:
-            return set()
-        following.follow([(index, step.states[index])], step.C)
-        return {following.submit(self.pool, index)}
+        if self.begun.plan.n_at_once == 1:
+            return None
+        return self.begun.go_ahead(self.pool, index, step)
 
     def _abandon(self):
         """Stop the problems at the next cost, if any have begun."""
         if self.begun is not None:
             self.begun.abandon()
             self.begun = None
-
-    def _arrive(self, step):
-        self.C, self.sets, self.solver = step.C, step.sets, step.solver
-        self.states, self.monitors = [], []
-        begin = 0
-        for of_one in step.sets:
-            part = slice(begin, begin + len(of_one))
-            self.states.append(step.states[part])
-            self.monitors.append(step.monitors[part])
-            begin = part.stop
-        for monitor in step.monitors:
-            if monitor.status in FELL_SHORT:
-                self.cut_short.append((monitor.certificate.relative_gap, monitor.status))
-        self.n_solved += begin
 
     def attributes(self, which: int) -> dict[str, np.ndarray]:
         """Return coef_ and intercept_ of a classifier."""

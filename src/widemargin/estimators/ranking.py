@@ -55,7 +55,7 @@ class OrderingModel(Reporting, CallbackSupportMixin, BaseEstimator):
         solver = "ocas" if self.solver == "auto" else self.solver
         auto.check(solver, problem.rows, problem.risk)
         fit = Fit(self, problem, solver, [0], [self._start(problem)], data)
-        fit.run()
+        fit.train()
         (state,) = fit.states
         for name, value in problem.attributes(fit.states).items():
             setattr(self, name, value)

@@ -284,15 +284,13 @@ def places(weight, count):
     return np.flatnonzero(weight != 0.0)  # a mask takes an eighth of the time
 
 
-def solve_definite(matrix, right):
-    """Begin to solve; return a function that waits for the solution, matrix^-1 right.
+def solve_definite(matrix: np.ndarray, right: np.ndarray) -> np.ndarray | None:
+    """Return matrix^-1 right on the host; None if the matrix is not positive definite.
 
-    It is on the host; or None if the matrix is not positive definite. Only the lower triangle of
-    the matrix is used.
+    Only the lower triangle of the matrix is used.
     """
-    solution = None
     factor, failed = scipy.linalg.lapack.dpotrf(matrix, lower=1)
-    if not failed:
-        solution = scipy.linalg.lapack.dpotrs(factor, right, lower=1)[0]
-        solution = solution if np.isfinite(solution).all() else None
-    return lambda: solution
+    if failed:
+        return None
+    solution = scipy.linalg.lapack.dpotrs(factor, right, lower=1)[0]
+    return solution if np.isfinite(solution).all() else None

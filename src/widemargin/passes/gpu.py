@@ -7,6 +7,7 @@ that dispatch NumPy's functions.
 
 import numpy as np
 
+from widemargin import meeting
 from widemargin.arrays import on_host
 from widemargin.passes import cpu
 from widemargin.passes.cpu import LEAST_WIDTH, ROUNDING, TRIALS
@@ -179,13 +180,10 @@ def places(weight, count):
 
 def solve_definite(matrix, right):
     begun = _cuda().solve_definite(matrix, right)
-
-    def wait():
+    with meeting.waiting():
         found = on_host(begun)
-        definite = found.view(np.int64)[-1] == 0 and np.isfinite(found).all()
-        return found[:-1] if definite else None
-
-    return wait
+    definite = found.view(np.int64)[-1] == 0 and np.isfinite(found).all()
+    return found[:-1] if definite else None
 
 
 # --- several classes ------------------------------------------------------------------------

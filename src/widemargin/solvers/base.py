@@ -5,7 +5,6 @@ a solver, makes it, and checks what it is given.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from widemargin.data.rows import BlockRows, Rows, SingleRows
@@ -29,20 +28,11 @@ class Solver(ABC):
 
 
 class SharesPasses(Solver):
-    """A solver whose passes over the rows serve several problems."""
+    """A solver whose products are made by sharing.py: a pass can serve several problems."""
 
     @abstractmethod
-    def solve_together(
-        self,
-        problems: Sequence[Problem],
-        states: Sequence[State],
-        monitors: list[Monitor],
-        keep: Callable[[State], State] = lambda state: state,
-    ) -> list[State]:
-        """Solve problems over the same rows and share passes; return states as `solve` does.
-
-        `keep` is applied to each state before other problems begin, and its results are returned.
-        """
+    def most_together(self, rows: Rows) -> int:
+        """Return how many problems over these rows may share passes, by the memory they need."""
 
 
 class AsksOracle(Solver):

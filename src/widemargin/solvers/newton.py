@@ -44,13 +44,12 @@ a full pass over all rows in between. For squared losses, a subsample replaces t
 When delta shrinks, the direction is computed for the new problem with the rows that were curved in
 the old one: z changes in proportion to delta, more than the set of rows between the bounds does.
 
-Problems over the same rows share passes over them (see lockstep.py).
+Problems over the same rows share passes over them (see sharing.py).
 
 Memory besides the rows: ten vectors of n numbers; copies of the sample and of the working set,
 usually at most an eighth of all rows; and d^2 numbers for Cholesky.
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,14 +57,14 @@ import numpy as np
 from widemargin.data.rows import GramRows, LeverageRows, Rows
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
-from widemargin.solvers import lockstep, newton_subsample
+from widemargin.solvers import newton_subsample
 from widemargin.solvers.base import SharesPasses, place_of
 from widemargin.solvers.coordinate import CoordinateDescent
 from widemargin.solvers.cutting_plane import CuttingPlanes
-from widemargin.solvers.lockstep import Requests
 from widemargin.solvers.newton_run import MANY_ENTRIES, NewtonRun, can_use_subsample, is_rare
 from widemargin.solvers.newton_subsample import Subsample
 from widemargin.solvers.registry import Place
+from widemargin.solvers.sharing import rows_once
 
 # How many problems are solved side by side at most, bytes per row that each of them needs, and
 # bytes for all of them on the host and on a GPU.
@@ -97,32 +96,21 @@ class Newton(SharesPasses):
 
     def solve(self, problem: Problem, state: State, monitor: Monitor) -> State:
         """Improve `state` until `monitor` says stop; return the best points certified."""
-        return self.solve_together([problem], [state], [monitor])[0]
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            # Overflows are noticed by their results.
+            run = _solved(problem, state, monitor)
+        if not run.best.is_stuck:
+            return run.best.state
+        # The scales of the features differ too much. Single rows still make progress.
+        in_memory = place_of(problem.rows) is Place.MEMORY
+        monitor.handed_over_to = name = "acf" if in_memory else "ocas"
+        solver = CoordinateDescent(name, self.seed) if in_memory else CuttingPlanes(name)
+        return solver.solve(problem, run.best.state, monitor)
 
-    def solve_together(
-        self,
-        problems: Sequence[Problem],
-        states: Sequence[State],
-        monitors: list[Monitor],
-        keep: Callable[[State], State] = lambda state: state,
-    ) -> list[State]:
-        """Solve problems over the same rows and share passes; return states as `solve` does."""
-        solved: list[State] = []
-        rows = problems[0].rows
+    def most_together(self, rows: Rows) -> int:
+        """Return how many problems may share passes: each of them needs vectors over the rows."""
         room = _BYTES_ON_GPU if rows.device == "cuda" else _BYTES
-        count = min(max(2, room // (_BYTES_PER_ROW * rows.n_rows)), _SIDE_BY_SIDE)
-        for begin in range(0, len(problems), count):
-            some = slice(begin, begin + count)
-            found = _side_by_side(problems[some], states[some], monitors[some], self.seed)
-            solved += map(keep, found)
-        return solved
-
-
-def _side_by_side(problems, states, monitors, seed):
-    sample = None if all(map(_is_warm, states)) else _Sample.of(problems)
-    return lockstep.run(
-        [_solve(*of_one, sample, seed) for of_one in zip(problems, states, monitors)], monitors
-    )
+        return min(max(2, room // (_BYTES_PER_ROW * rows.n_rows)), _SIDE_BY_SIDE)
 
 
 def _is_warm(state):
@@ -143,10 +131,13 @@ class _Sample:
     fraction: float
 
     @classmethod
-    def of(cls, problems):
-        """Return a sample of the problems' rows, in memory; None if it would not pay."""
-        rows = problems[0].rows
-        use_subsample = all(map(can_use_subsample, problems))
+    def of(cls, problem):
+        """Return a sample of a problem's rows, in memory; None if it would not pay."""
+        use_subsample = can_use_subsample(problem)
+        return rows_once(use_subsample, lambda: cls._drawn(problem.rows, use_subsample))
+
+    @classmethod
+    def _drawn(cls, rows, use_subsample):
         one_in = newton_subsample.represented_rows(rows) if use_subsample else _SAMPLE_ONE_IN
         size = rows.n_rows // one_in
         least = _SAMPLE_ROWS_ON_GPU if rows.device == "cuda" else _SAMPLE_ROWS
@@ -178,35 +169,20 @@ class _Sample:
         return Problem(self.rows, part, problem.intercept)
 
 
-# --- one problem ----------------------------------------------------------------------------
-
-
-def _solve(problem, state, monitor, sample, seed) -> Requests:
-    """Improve `state`: the algorithm for one problem."""
-    delta = _FIRST_DELTA
+def _solved(problem: Problem, state: State, monitor: Monitor) -> NewtonRun:
+    """Return a run from `state` that has ended."""
     warm = _is_warm(state)
-    if not warm and sample is not None:
-        first = NewtonRun(
-            sample.of_problem(problem), state, delta, monitor, sample.fraction, near=False
-        )
-        yield from first.run(max(_SAMPLE_TOL, monitor.tol))
-        start = State(first.best.state.coef, first.best.state.offset, state.dual)
-        delta = first.delta
+    sample = None if warm else _Sample.of(problem)
+    if sample is None:
+        run = NewtonRun(problem, state, _FIRST_DELTA, monitor, 1.0, near=warm)
     else:
-        start = state
-    near = warm or start is not state
-    run = NewtonRun(problem, start, delta, monitor, 1.0, near)
-    if start is not state and run.uses_subsample:
-        run.sampled = Subsample.of_sample(first, sample.index, run)
-    done = False
-    if warm:
-        done = yield from run.certify_start(monitor.tol)
-    if not done:
-        yield from run.run(monitor.tol)
-    if run.best.is_stuck:
-        # The scales of the features differ too much. Single rows still make progress.
-        in_memory = place_of(problem.rows) is Place.MEMORY
-        monitor.handed_over_to = name = "acf" if in_memory else "ocas"
-        solver = CoordinateDescent(name, seed) if in_memory else CuttingPlanes(name)
-        return solver.solve(problem, run.best.state, monitor)
-    return run.best.state
+        part = sample.of_problem(problem)
+        first = NewtonRun(part, state, _FIRST_DELTA, monitor, sample.fraction, near=False)
+        first.run(max(_SAMPLE_TOL, monitor.tol))
+        start = State(first.best.state.coef, first.best.state.offset, state.dual)
+        run = NewtonRun(problem, start, first.delta, monitor, 1.0, near=True)
+        if run.uses_subsample:
+            run.sampled = Subsample.of_sample(first, sample.index, run)
+    if not (warm and run.certify_start(monitor.tol)):
+        run.run(monitor.tol)
+    return run

@@ -18,8 +18,8 @@ from widemargin.certificate import (
     upper_bound,
 )
 from widemargin.problem import State
-from widemargin.solvers.lockstep import Product, Requests
 from widemargin.solvers.multiple import lifted
+from widemargin.solvers.sharing import product
 
 # An iteration makes progress if the gap falls by this fraction. Steps over a working set make
 # enough if it falls by the second one. So many iterations in a row without progress end the run,
@@ -120,11 +120,11 @@ class Best:
         """Whether steps over some of the rows make too little progress."""
         return self.slow >= _PATIENCE_WITH_PARTS
 
-    def certified(self) -> Requests:
+    def certified(self):
         """Return the certificate of the best points."""
         problem, state, tol = self.problem, self.state, self.monitor.tol
-        scores = yield from self._scores()
-        dual = yield from self._proved()
+        scores = self._scores()
+        dual = self._proved()
         primal = upper_bound(problem, state.coef, state.offset, scores, tol)
         if primal.value - dual.value > tol * primal.value:
             here = state.coef, state.offset, primal
@@ -133,21 +133,21 @@ class Best:
             )
         return certificate_of(primal, dual)
 
-    def _scores(self) -> Requests:
+    def _scores(self):
         rows, coef = self.problem.rows, self.state.coef
         if self.scored is not None and self.scored[0] is coef:
             return self.scored[1]
         if not coef.any():
             return np.zeros(rows.n_rows, like=rows.like)
-        scores = yield Product(rows.plain.scores, coef)
+        scores = product(rows.plain, "scores", coef, self.monitor)
         return scores
 
-    def _proved(self) -> Requests:
+    def _proved(self):
         problem, alpha = self.problem, self.state.dual
         if self.combined is not None and self.combined[0] is alpha:
             bound = proved_by(problem, self.risk.signed(alpha), self.combined[1], self.monitor.tol)
             if bound.value > -np.inf:  # they are feasible as they are
                 return bound
         A = feasible_near(problem, alpha)
-        combined = yield Product(problem.rows.plain.combine, A)
+        combined = product(problem.rows.plain, "combine", A, self.monitor)
         return proved_by(problem, A, combined, self.monitor.tol)

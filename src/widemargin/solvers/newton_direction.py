@@ -17,7 +17,7 @@ from widemargin import passes
 from widemargin.arrays import move_to
 from widemargin.data.rows import GramRows, Rows, SingleRows
 from widemargin.monitor import Monitor
-from widemargin.solvers.lockstep import PAUSE, Product, Requests
+from widemargin.solvers.sharing import product
 
 # Up to this many features the Hessian is computed and factorised. At 784 dense features that
 # takes half to nine tenths of the time of conjugate gradients.
@@ -158,7 +158,7 @@ class Directions:
         self.quadratic, self.monitor, self.fraction = quadratic, monitor, fraction
         self.kept: tuple | None = None  # which rows were curved last, and their moments
 
-    def find(self, slope, curved, delta, allowed) -> Requests:
+    def find(self, slope, curved, delta, allowed):
         """Return - H^-1 slope, in w and in b; b is at its optimum for each w.
 
         None if the monitor says stop, or if numbers are so large that there is no direction.
@@ -168,8 +168,7 @@ class Directions:
         if curved.count == 0 and settled is None:
             return -slope.coef, 0.0
         if self.rows.n_features > CHOLESKY_FEATURES or not isinstance(self.rows, GramRows):
-            ahead = yield from self._conjugate_gradients(slope, curved, allowed)
-            return ahead
+            return self._conjugate_gradients(slope, curved, allowed)
         with self.monitor.phase("direction"):
             sums = self._hessian(curved, delta)
             if sums is None:
@@ -182,13 +181,10 @@ class Directions:
             hessian, gradient = self._without_offset(second, first, total, slope)
             on_diagonal = hessian.ravel(order="K")[:: gradient.size + 1]
             on_diagonal += 1.0
-            solution = passes.of(gradient).solve_definite(hessian, gradient)
-        yield PAUSE
-        with self.monitor.phase("direction"):
-            ahead, jitter = solution(), 1e-14
+            ahead, jitter = passes.of(gradient).solve_definite(hessian, gradient), 1e-14
             while ahead is None and jitter < 1.0:  # rounding has made it indefinite
                 on_diagonal += jitter * (on_diagonal - 1.0)
-                ahead = passes.of(gradient).solve_definite(hessian, gradient)()
+                ahead = passes.of(gradient).solve_definite(hessian, gradient)
                 jitter *= 10.0
             if ahead is None:
                 return None
@@ -273,7 +269,7 @@ class Directions:
         everywhere[self.counted] = values
         return everywhere
 
-    def _conjugate_gradients(self, slope, curved, allowed) -> Requests:
+    def _conjugate_gradients(self, slope, curved, allowed):
         rows = self.rows
         fraction = self.fraction * curved.count / rows.n_rows
         if isinstance(rows, SingleRows) and 2 * curved.count < rows.n_rows:
@@ -284,7 +280,7 @@ class Directions:
         total = curved.total + self.quadratic.stiffness
         gradient, first = slope.coef, np.zeros_like(slope.coef)
         if self.quadratic.stiffness < np.inf:
-            first = yield Product(rows.combine, weight)
+            first = product(rows, "combine", weight, self.monitor)
             gradient = gradient - first * (slope.offset / total)
         scaling = np.ones_like(gradient)
         if isinstance(rows, GramRows):
@@ -304,10 +300,10 @@ class Directions:
             if size <= enough or self.monitor.must_stop():
                 break
             way = rows.rounded("scores", way)
-            change = yield Product(rows.scores, way)
+            change = product(rows, "scores", way, self.monitor)
             change = change - float(weight @ change) / total
-            image = yield Product(rows.combine, rows.rounded("combine", weight * change))
-            image = image + way
+            curved_change = rows.rounded("combine", weight * change)
+            image = product(rows, "combine", curved_change, self.monitor) + way
             step = size / float(way @ image)
             ahead += step * way
             residual = residual - step * image

@@ -22,7 +22,6 @@ import numpy as np
 
 from widemargin import passes
 from widemargin.problem import Intercept
-from widemargin.solvers.lockstep import Requests
 from widemargin.solvers.newton_direction import Curved, Slope
 
 # At most this many rounds. Each must leave at most this fraction of the excess before it.
@@ -38,7 +37,7 @@ class Proof(NamedTuple):
     dual: float
 
 
-def improve(steps, factor, point, alpha, needed) -> Requests:
+def improve(steps, factor, point, alpha, needed):
     """Return a Proof with better dual variables; None if its value is below `needed`.
 
     Parameters
@@ -69,11 +68,11 @@ def improve(steps, factor, point, alpha, needed) -> Requests:
     slope = Slope(steps.coef - point.combined, _offset_slope(steps, point.total))
     short = np.inf
     for _ in range(_ROUNDS):
-        way = yield from steps.directions.find(slope, curved, steps.delta, left)
+        way = steps.directions.find(slope, curved, steps.delta, left)
         if way is None:
             return None
         ahead, shift = way
-        change = yield from steps.scores(ahead)
+        change = steps.scores(ahead)
         with steps.monitor.phase("proof"):
             rate += passes.of(change).rates(y, change, shift)
             alpha = np.maximum(begin + whole.weight * rate, 0.0)
@@ -83,7 +82,7 @@ def improve(steps, factor, point, alpha, needed) -> Requests:
             if price(alpha) > left:
                 return None
             more = y * (alpha - begin)
-        pull = yield from steps.combine(more)
+        pull = steps.combine(more)
         combined, total = point.combined + pull, point.total + float(more.sum())
         slope = Slope(steps.coef - combined, _offset_slope(steps, total))
         # A sum of nonnegative terms of the gap: a difference of large values would be no proof.

@@ -18,10 +18,10 @@ from widemargin.certificate import feasible_near
 from widemargin.data.rows import LeverageRows, SingleRows
 from widemargin.problem import Intercept
 from widemargin.solvers import newton_subsample
-from widemargin.solvers.lockstep import Product, Requests
 from widemargin.solvers.newton_best import Best, Point
 from widemargin.solvers.newton_direction import CHOLESKY_FEATURES, QuadraticTerms, Settled, Slope
 from widemargin.solvers.newton_steps import FRACTION_OF_GAP, SHORT_STEP, NewtonSteps, full_pass
+from widemargin.solvers.sharing import product
 
 # If the start is not zero, the smoothing gap begins with at most this fraction of the start's gap,
 # and at most this fraction of the objective: a larger delta would lead away from the start.
@@ -116,18 +116,18 @@ class NewtonRun(NewtonSteps):
         self.sampled: newton_subsample.Subsample | None = None
         self.spare: list[np.ndarray] = []  # vectors (n,) to overwrite: page faults take time
 
-    def run(self, tol) -> Requests:
+    def run(self, tol):
         """Iterate until the relative gap is `tol`, or the monitor says stop."""
         monitor = self.monitor
         if self.intercept is Intercept.FREE:
-            yield from self._find_center()
+            self._find_center()
         if self.z is None:
-            point = yield from self._full_pass()
+            point = self._full_pass()
         else:
             self.move_offset()
-            point = yield from self._evaluate()
+            point = self._evaluate()
         while True:
-            point = yield from self._proved(point, tol)
+            point = self._proved(point, tol)
             gradient = self.coef - point.combined
             gradient_gap = 0.5 * float(gradient @ gradient)
             self._remember(point)
@@ -135,38 +135,37 @@ class NewtonRun(NewtonSteps):
             if self.best.is_stuck:
                 return
             unproved = not self.best.is_exact
-            stop = yield from self._is_done(tol, point.smoothing_gap)
-            if stop:
+            if self._is_done(tol, point.smoothing_gap):
                 return
             if unproved and self.best.is_exact:
                 # The point is not as good as its slacks said. Go on with recomputed slacks.
-                point = yield from self._full_pass()
+                point = self._full_pass()
                 monitor.iteration += self.fraction
                 continue
             allowed = tol * self.best.primal
             self.near = self.near or self.decrement <= _NEAR * point.primal
             there = None
             if self.near and self.uses_subsample:
-                there = yield from self._solve_subsample(point, allowed)
+                there = self._solve_subsample(point, allowed)
             if self.near and there is None and not self.best.is_slow:
-                there = yield from self._solve_working_set(point, allowed)
+                there = self._solve_working_set(point, allowed)
             if there is None:
                 gaps = point.smoothing_gap, gradient_gap
-                yield from self.step(point.alpha, gradient, *gaps, allowed)
-                there = yield from self._evaluate()
+                self.step(point.alpha, gradient, *gaps, allowed)
+                there = self._evaluate()
             point = there
 
     # --- the subsample ----------------------------------------------------------------------
 
-    def _proved(self, point, tol) -> Requests:
+    def _proved(self, point, tol):
         """Return the point, with dual variables that prove `tol` if the subsample allows it."""
         needed = (1.0 - tol) * min(point.primal, self.best.primal)
         if self.subsample is None or max(point.dual, self.best.dual) >= needed:
             return point
-        better = yield from self.subsample.prove(self.coef, self.offset, self.z, point, needed)
+        better = self.subsample.prove(self.coef, self.offset, self.z, point, needed)
         return better or point
 
-    def _solve_subsample(self, point, allowed) -> Requests:
+    def _solve_subsample(self, point, allowed):
         """Minimise the loss of the subsample; return as `_solve_working_set`."""
         coef, offset, z = self.coef, self.offset, self.z
         self.subsample = self.subsample or newton_subsample.choose(self, self.sampled)
@@ -174,14 +173,14 @@ class NewtonRun(NewtonSteps):
         if self.subsample is None:
             return None
         steps, gap = self.subsample.steps, point.primal - point.dual
-        combined = yield from self.subsample.begin(coef, offset, z, point)
+        combined = self.subsample.begin(coef, offset, z, point)
         left = max(_LEFT_BY_WORKING_SET * allowed, _LEFT_BY_SUBSAMPLE * gap)
-        yield from steps.approach(left, combined)
+        steps.approach(left, combined)
         if self.monitor.must_stop():
             return None
         self.coef, self.offset = steps.coef, steps.offset
         self.spare.append(z)
-        there = yield from self._full_pass()
+        there = self._full_pass()
         self.monitor.iteration += self.fraction
         self.uses_subsample = there.primal - there.dual < _LEFT_BY_GOOD_SUBSAMPLE * gap
         if self._is_better(there, point, allowed):
@@ -189,19 +188,18 @@ class NewtonRun(NewtonSteps):
             return there
         ahead, shift, beyond = self.coef - coef, self.offset - offset, self.z
         self.coef, self.offset = coef, offset
-        yield from self.find_slack()
+        self.find_slack()
         with self.monitor.phase("line search"):
             rate = beyond - self.z
             step = self.search(rate, ahead, shift)
             if step == 0.0:
                 return None
             self.move(step, rate, ahead, shift)
-        there = yield from self._evaluate()
-        return there
+        return self._evaluate()
 
     # --- the working set --------------------------------------------------------------------
 
-    def _solve_working_set(self, point, allowed) -> Requests:
+    def _solve_working_set(self, point, allowed):
         """Minimise over the working set, as if all other rows stayed on their pieces.
 
         Return the new point, or None if that was no progress.
@@ -212,16 +210,16 @@ class NewtonRun(NewtonSteps):
         coef, offset, z = start = self.coef, self.offset, self.z
         delta = self.delta
         for _ in range(_ROUNDS):
-            begun = yield from self._working_steps(working, point, start)
+            begun = self._working_steps(working, point, start)
             if begun is None:
                 return None
             part, combined = begun
             left = max(_LEFT_BY_WORKING_SET * allowed, _LEFT_OF_GAP * self.best.gap)
-            yield from part.approach(left, combined if start[2] is z else None)
+            part.approach(left, combined if start[2] is z else None)
             if self.monitor.must_stop():
                 return None
             self.coef, self.offset, self.delta = part.coef, part.offset, part.delta
-            there = yield from self._full_pass()
+            there = self._full_pass()
             self.monitor.iteration += self.fraction
             if self._is_better(there, point, allowed):
                 self.is_bounded = self.is_bounded or there.dual > 0.0
@@ -242,8 +240,7 @@ class NewtonRun(NewtonSteps):
         with self.monitor.phase("line search"):
             self.z = z.copy()
             self.move(step, rate, ahead, shift)
-        there = yield from self._evaluate()
-        return there
+        return self._evaluate()
 
     def _working_set(self):
         """Return the rows nearest to another piece of their loss, a mask (n,).
@@ -277,14 +274,14 @@ class NewtonRun(NewtonSteps):
         distance = functools.reduce(np.minimum, distances)
         return np.abs(distance) if self.loss.is_smooth else distance
 
-    def _working_steps(self, working, point, start) -> Requests:
+    def _working_steps(self, working, point, start):
         """Return Newton steps over the working set, others settled, and X^T A of its rows.
 
         `start` is coef, offset and slacks of all rows. None to stop at once.
         """
         index = np.flatnonzero(working)
         rows, A = self.take(index), self.y[index] * point.alpha[index]
-        combined = yield Product(rows.combine, A)
+        combined = product(rows, "combine", A, self.monitor)
         pull = Slope(point.combined - combined, point.total - float(A.sum()))
         d = rows.n_features
         second, first, total = np.zeros((d, d)), np.zeros(d), 0.0
@@ -314,19 +311,19 @@ class NewtonRun(NewtonSteps):
 
     # --- a start ----------------------------------------------------------------------------
 
-    def certify_start(self, tol) -> Requests:
+    def certify_start(self, tol):
         """Certify the start and choose delta by its gap; return whether to stop."""
         risk = self.problem.risk
-        yield from self.find_slack()
+        self.find_slack()
         A = feasible_near(self.problem, self.best.state.dual)
-        combined = yield Product(self.rows.combine, A)
+        combined = product(self.rows, "combine", A, self.monitor)
         penalty = float(combined @ combined)
         if self.intercept is Intercept.PENALIZED:
             penalty += float(A.sum()) ** 2
         self.best.dual = risk.dual(A) - 0.5 * penalty
         self.best.primal = self._values(*self.dual_point())[0]
         self.best.is_exact = True
-        done = yield from self._is_done(tol)
+        done = self._is_done(tol)
         gap = (self.best.primal - max(self.best.dual, 0.0)) / (self.best.primal or 1.0)
         largest = min(_WARM_SMOOTHING, max(_WARM_FRACTION * gap, FRACTION_OF_GAP * tol))
         if self.loss.is_smooth:
@@ -344,15 +341,14 @@ class NewtonRun(NewtonSteps):
 
     # --- values and certificates ------------------------------------------------------------
 
-    def _full_pass(self) -> Requests:
+    def _full_pass(self):
         """Return the current point by a full pass over the rows; slacks are recomputed."""
         self.is_exact = True
         small = self.rows.n_rows * self.rows.n_features < MANY_ENTRIES  # compiling takes longer
         if small or not isinstance(self.rows, SingleRows) or self.intercept is Intercept.FREE:
-            yield from self.find_slack()
+            self.find_slack()
             self.move_offset()
-            point = yield from self._evaluate()
-            return point
+            return self._evaluate()
         with self.monitor.phase("visit"):
             z, alpha = (
                 self.spare.pop() if self.spare else np.empty(self.y.size) for _ in range(2)
@@ -374,11 +370,11 @@ class NewtonRun(NewtonSteps):
             self.z, self.fresh = z, (self.coef, scores)
         return self._point(alpha, combined, *self._values(None, sums))
 
-    def _evaluate(self) -> Requests:
+    def _evaluate(self):
         """Return the current point, if its slacks are known."""
         A, sums = self.dual_point()
         values = self._values(A, sums)
-        combined = yield from self.combine(A)
+        combined = self.combine(A)
         A *= self.y
         return self._point(A, combined, *values)
 
@@ -421,7 +417,7 @@ class NewtonRun(NewtonSteps):
                 self.best.scored = self.fresh
             self.best.combined = (alpha, point.combined) if point.is_fresh else None
 
-    def _is_done(self, tol, smoothing_gap=0.0) -> Requests:
+    def _is_done(self, tol, smoothing_gap=0.0):
         """Return whether to stop. The result is certified by products computed afresh."""
         monitor, best = self.monitor, self.best
         if self.fraction < 1.0:
@@ -432,9 +428,9 @@ class NewtonRun(NewtonSteps):
         if estimate.relative_gap > tol and not monitor.must_stop():
             stop = monitor.check(estimate, best.state, self.n_curved)
             if stop:
-                monitor.settle((yield from best.certified()))
+                monitor.settle(best.certified())
             return stop
-        certificate = yield from best.certified()
+        certificate = best.certified()
         best.primal, best.dual = certificate.primal, certificate.dual
         if not best.is_exact:
             # Slacks were updated step by step, and every step has added rounding errors.
@@ -442,8 +438,8 @@ class NewtonRun(NewtonSteps):
             self.coef, self.offset = best.state.coef, best.state.offset
         return monitor.check(certificate, best.state, self.n_curved)
 
-    def _find_center(self) -> Requests:
+    def _find_center(self):
         """Set the mean row as center: a free intercept allows any center."""
         n = self.y.size
-        center = yield from self.combine(np.full_like(self.cost, 1.0 / max(1, n)))
+        center = self.combine(np.full_like(self.cost, 1.0 / max(1, n)))
         self.quadratic.center = move_to(center, self.cost)

@@ -16,8 +16,8 @@ from widemargin.kernels.loss import knots
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept
 from widemargin.risk import Loss
-from widemargin.solvers.lockstep import Product, Requests
 from widemargin.solvers.newton_direction import Curved, Directions, QuadraticTerms, Slope
+from widemargin.solvers.sharing import product
 
 # delta shrinks by at most this factor, until the smoothing gap is this fraction of the gap
 # allowed.
@@ -111,7 +111,7 @@ class NewtonSteps:
     def has_intercept(self):
         return self.intercept is not Intercept.NONE
 
-    def approach(self, allowed, combined) -> Requests:
+    def approach(self, allowed, combined):
         """Take steps until smoothing gap and gradient gap are below `allowed` together.
 
         `combined` is X^T A at the beginning, (d,), or None if it is not known.
@@ -124,7 +124,7 @@ class NewtonSteps:
                 return
             A, sums = self.dual_point()
             if combined is None:
-                combined = yield from self.combine(A)
+                combined = self.combine(A)
             gradient = self.quadratic.slope(self.coef, self.offset).coef - combined
             smoothing_gap, gradient_gap = (
                 self.smoothing_gap(sums),
@@ -132,14 +132,12 @@ class NewtonSteps:
             )
             if smoothing_gap + gradient_gap <= allowed:
                 return
-            moved = yield from self.step(
-                A * self.y, gradient, smoothing_gap, gradient_gap, allowed
-            )
+            moved = self.step(A * self.y, gradient, smoothing_gap, gradient_gap, allowed)
             if not moved:
                 return
             combined = None
 
-    def step(self, alpha, gradient, smoothing_gap, gradient_gap, allowed) -> Requests:
+    def step(self, alpha, gradient, smoothing_gap, gradient_gap, allowed):
         """Take one Newton step; return whether there was a direction.
 
         Parameters
@@ -159,13 +157,13 @@ class NewtonSteps:
             curved = self.curvature(self.around if shrink == 1.0 else None)
         slope = Slope(gradient, 0.0)
         if shrink < 1.0:
-            slope = yield from self._shrink(shrink, curved, alpha)
-        way = yield from self.directions.find(slope, curved, self.delta, allowed)
+            slope = self._shrink(shrink, curved, alpha)
+        way = self.directions.find(slope, curved, self.delta, allowed)
         if way is None or self.monitor.must_stop():
             return False
         ahead, shift = way
         self.decrement = -0.5 * float(slope.coef @ ahead)
-        change = yield from self.scores(ahead)
+        change = self.scores(ahead)
         with self.monitor.phase("line search"):
             rate = passes.of(change).rates(self.y, change, shift)
             step = self.search(rate, ahead, shift)
@@ -192,24 +190,23 @@ class NewtonSteps:
 
     # --- products ---------------------------------------------------------------------------
 
-    def scores(self, w) -> Requests:
+    def scores(self, w):
         """Return the scores of the rows that count."""
-        scores = yield Product(self.rows.scores, w)
+        scores = product(self.rows, "scores", w, self.monitor)
         return scores if self.counted is None else scores[self.counted]
 
-    def combine(self, g) -> Requests:
-        combined = yield Product(self.rows.combine, self.directions.everywhere(g))
-        return combined
+    def combine(self, g):
+        return product(self.rows, "combine", self.directions.everywhere(g), self.monitor)
 
-    def find_slack(self) -> Requests:
+    def find_slack(self):
         scores = 0.0
         if self.coef.any():
-            scores = yield from self.scores(self.coef)
+            scores = self.scores(self.coef)
             self.fresh = self.coef, scores
         self.z = 1.0 - self.y * (scores + self.offset)
         self.is_exact = True
 
-    def _shrink(self, factor, curved, alpha) -> Requests:
+    def _shrink(self, factor, curved, alpha):
         """Shrink delta; return the slope as if the same rows stayed curved.
 
         Most of them will: their alpha changes little, so z shrinks with delta. With z unchanged,
@@ -218,7 +215,7 @@ class NewtonSteps:
         """
         self.delta *= factor
         growth = np.where(curved.weight > 0.0, (1.0 / factor - 1.0) * self.y * alpha, 0.0)
-        combined = yield from self.combine(growth)
+        combined = self.combine(growth)
         curved.weight /= factor
         curved.total /= factor
         return Slope(-combined, -float(growth.sum()))

@@ -12,7 +12,6 @@ import numpy as np
 
 from widemargin.data.rows import LeverageRows
 from widemargin.solvers import newton_proof
-from widemargin.solvers.lockstep import Product, Requests
 from widemargin.solvers.newton_direction import CHOLESKY_FEATURES, QuadraticTerms, Settled, Slope
 from widemargin.solvers.newton_steps import NewtonSteps
 
@@ -118,18 +117,18 @@ class Subsample:
             index = np.searchsorted(of_all.counted, index)
         return cls(index, steps.cost / of_all.cost[index], steps)
 
-    def begin(self, coef, offset, z, point) -> Requests:
+    def begin(self, coef, offset, z, point):
         """Start from a point of a full pass; return X^T A of the subsample."""
         steps, d = self.steps, coef.size
         A = self.factor * steps.y * point.alpha[self.index]
-        combined = yield Product(steps.rows.combine, steps.directions.everywhere(A))
+        combined = steps.combine(A)
         pull = Slope(point.combined - combined, point.total - float(A.sum()))
         straight = np.zeros((d, d)), np.zeros(d), 0.0
         steps.quadratic.settled = Settled(coef, offset, pull, *straight)
         steps.coef, steps.offset, steps.z = coef, offset, z[self.index]
         return combined
 
-    def prove(self, coef, offset, z, point, needed) -> Requests:
+    def prove(self, coef, offset, z, point, needed):
         """Return the point of a full pass with better dual variables, of a value of `needed`.
 
         None if the dual variables of the subsample cannot prove so much.
@@ -137,7 +136,7 @@ class Subsample:
         steps = self.steps
         steps.coef, steps.offset, steps.z = coef, offset, z[self.index]
         alpha = point.alpha[self.index]
-        proof = yield from newton_proof.improve(steps, self.factor, point, alpha, needed)
+        proof = newton_proof.improve(steps, self.factor, point, alpha, needed)
         if proof is None:
             return None
         point.alpha[self.index] = proof.alpha
