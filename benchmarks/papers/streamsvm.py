@@ -30,7 +30,6 @@ from benchmarks.papers import report
 from benchmarks.papers.report import Check, all_of, at_least, at_most, finding
 from benchmarks.sections import table
 from widemargin import LinearSVC, open_rows
-from widemargin.estimators.fitting import reads_from_now_on
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Hinge
@@ -53,7 +52,8 @@ class Sampler(Monitor):
     """Keeps the dual variables now and then, and writes down when, and when passes ended."""
 
     def __init__(self, every: float, rows, **limits):
-        super().__init__(times_read=reads_from_now_on(rows), **limits)
+        already_read = rows.times_read
+        super().__init__(times_read=lambda: rows.times_read - already_read, **limits)
         self.passes_ended: list[float] = []
         self.samples: list[tuple[float, np.ndarray]] = []
         self.every, self.next = every, every
