@@ -279,7 +279,7 @@ def arithmetic(X, y) -> float:
     taken = []
     for j in range(9):
         target = tasks.Point(f"to {j}", rng.normal(0, 0.1, X.shape[1]).astype(np.float32), 0.0)
-        line = tasks.Line(recipe, center, target, steps, penalty, 0.0, f"{j + 1}")
+        line = tasks.Line(recipe, center, target, steps, penalty, 0.0, 0.1, f"{j + 1}")
         questions = tasks.Questions([line], [])
         began = time.perf_counter()
         tasks.line_sums(part, questions)

@@ -21,6 +21,7 @@ from widemargin.risk import CrammerSinger, Hinge
 from widemargin.solvers import auto, cutting_plane
 from widemargin.solvers.cutting_plane import CuttingPlanes
 from widemargin.solvers.oracle import Oracle
+from widemargin.solvers.settings import CuttingPlaneSettings
 
 LIMIT = 60.0  # seconds for one run
 
@@ -90,8 +91,8 @@ class WatchedOracle(Oracle):
     def jump(self, target):
         return self._noted(super().jump(target))
 
-    def step(self, center, target, search, instead_of_zero):
-        return self._noted(super().step(center, target, search, instead_of_zero))
+    def step(self, center, target, search, instead_of_zero, plane_at):
+        return self._noted(super().step(center, target, search, instead_of_zero, plane_at))
 
     def _noted(self, answer):
         self.values.append(answer.value)
@@ -121,7 +122,7 @@ def solve(
     tol: float,
     *,
     n_threads: int = 1,
-    smallest_step: float = 0.02,
+    settings: CuttingPlaneSettings = CuttingPlaneSettings(),
     search: Callable | None = None,
     enough: Callable[[Record], bool] | None = None,
     max_iter: int = 100_000,
@@ -150,7 +151,7 @@ def solve(
         patch.object(cutting_plane, "exact", search or cutting_plane.exact),
     ):
         oracle = WatchedOracle(problem, monitor)
-        state = CuttingPlanes(method, smallest_step).ask(oracle, State.zero(problem))
+        state = CuttingPlanes(method, settings).ask(oracle, State.zero(problem))
     return _run(monitor, started, state, oracle.values, oracle.steps)
 
 

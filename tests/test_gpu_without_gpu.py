@@ -94,7 +94,7 @@ def test_an_answer_to_a_very_long_step_is_true(data, intercept):
     w = move_to(w, problem.rows.coef_like)
     center, target = oracle.place(w, 0.1), oracle.place(0.999999 * w, 0.1)
     oracle.begin(center, State.zero(problem).dual)
-    answer = oracle.step(center, target, None, 0.0)
+    answer = oracle.step(center, target, None, 0.0, 0.1)
     assert answer.step > 1e4
     value = upper_bound(problem, *oracle.split(answer.center)).value
     assert answer.value == pytest.approx(value, rel=1e-13)

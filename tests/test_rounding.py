@@ -24,6 +24,7 @@ from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State, Tangents
 from widemargin.risk import Bound, CrammerSinger, Hinge, PairwiseHinge
 from widemargin.solvers.descent import Descent
+from widemargin.solvers.settings import CoordinateSettings
 
 SCALES = (1e-30, 1e-8, 1.0, 1e5, 1e16, 1e30)
 
@@ -314,7 +315,8 @@ def test_a_point_that_is_no_number_ends_coordinate_descent():
     class Lost(Descent):
         _pass = _check = _dual_estimate = None
 
-    lost = Lost(problem, State.zero(problem), Monitor(tol=1e-3, max_iter=10))
+    monitor = Monitor(tol=1e-3, max_iter=10)
+    lost = Lost(problem, State.zero(problem), monitor, CoordinateSettings())
     with pytest.raises(FloatingPointError, match="left the range of float64"):
         lost._remember(np.zeros(1), 0.0, np.zeros(2), Bound(np.nan, 0.0), None, Bound(0.0, 0.0))
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 from statistics import median
-from unittest.mock import patch
 
 import numpy as np
 
@@ -28,7 +27,7 @@ from benchmarks.solving import (
     solve,
     warm_up_cutting_planes,
 )
-from widemargin.solvers import cutting_plane
+from widemargin.solvers.settings import CuttingPlaneSettings
 
 #: what the table calls it -> method and search
 VARIANTS = {
@@ -41,6 +40,9 @@ VARIANTS = {
 SEARCH, REDUCED = "line search", "reduced problem"
 SOME_ROWS = 100_000  # of covtype, where all would take minutes
 RUN_SECONDS = 60.0  # for one run
+# Steps of zero stay zero; and a small step is taken in place of the first one.
+PLAIN = CuttingPlaneSettings(smallest_step=0.0)
+NEVER_ZERO = CuttingPlaneSettings(patience=1)
 
 
 def warm_up() -> None:
@@ -214,7 +216,7 @@ def cost() -> str:
     lines, ratios = [], {"GCA2": [], "TCA": []}
     for C_avg in costs:
         problem = problem_of(X, y, C_avg, multi=True)
-        runs = in_turns(problem, ["OCA", *ratios], 1, smallest_step=0.0)
+        runs = in_turns(problem, ["OCA", *ratios], 1, settings=PLAIN)
         base = runs["OCA"][0]
         zeros = sum(step == 0.0 for step in base.steps)
         cells = [f"{base.iterations}", f"{zeros}"]
@@ -257,10 +259,9 @@ def zero_steps() -> str:
     ):
         X, y = load(name)
         problem = problem_of(X, y, C_avg, multi)
-        plain = solve(problem, "ocas", tol, smallest_step=0.0, limit=RUN_SECONDS)
+        plain = solve(problem, "ocas", tol, settings=PLAIN, limit=RUN_SECONDS)
         ours = solve(problem, "ocas", tol, limit=RUN_SECONDS)
-        with patch.object(cutting_plane, "_PATIENCE", 1):
-            never = solve(problem, "ocas", tol, limit=RUN_SECONDS)
+        never = solve(problem, "ocas", tol, settings=NEVER_ZERO, limit=RUN_SECONDS)
         zeros = sum(step == 0.0 for step in plain.steps)
         counts = [_count(run) for run in (plain, never, ours)]
         counts.insert(1, str(zeros))

@@ -34,6 +34,7 @@ from benchmarks.solving import (
     warm_up_cutting_planes,
 )
 from widemargin import LinearSVC, svm_path
+from widemargin.solvers.settings import CuttingPlaneSettings
 
 RUN_SECONDS = 15.0  # for one run
 CURVE_SECONDS = 4.0  # for one curve
@@ -127,7 +128,8 @@ def monotone() -> str:
             rises = {}
             for method in ("cpa", "ocas"):
                 # Steps of zero stay zero, as in the paper.
-                run = solve(problem, method, 1e-3, smallest_step=0.0, limit=RUN_SECONDS)
+                plain = CuttingPlaneSettings(smallest_step=0.0)
+                run = solve(problem, method, 1e-3, settings=plain, limit=RUN_SECONDS)
                 values = run.values
                 # The last digits of a sum over all rows are its order's.
                 risen = [after > before * (1.0 + 1e-9) for before, after in pairwise(values)]

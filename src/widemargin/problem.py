@@ -2,11 +2,15 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from widemargin.data.rows import Rows
 from widemargin.risk import Risk, RowRisk
+
+RowsT = TypeVar("RowsT", bound=Rows)
+RiskT = TypeVar("RiskT", bound=Risk)
 
 
 class Intercept(Enum):
@@ -25,11 +29,11 @@ class Intercept(Enum):
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(Generic[RowsT, RiskT]):
     """min over w, b of  1/2 |w|^2 (+ 1/2 b^2 if penalised) + risk(X w + b)."""
 
-    rows: Rows
-    risk: Risk
+    rows: RowsT
+    risk: RiskT
     intercept: Intercept = Intercept.FREE
 
     def __post_init__(self):
@@ -114,8 +118,8 @@ class State:
     """
 
     coef: np.ndarray
-    offset: float | np.ndarray
-    dual: np.ndarray | Tangents | SparseDual
+    offset: Any
+    dual: Any
 
     def packed(self) -> "State":
         """Return this state with sparse dual variables, if these take less memory."""

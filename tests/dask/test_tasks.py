@@ -30,7 +30,7 @@ def point(name, seed):
 def line(of, seed=1):
     steps, penalty = np.array([0.0, 0.5]), Penalty(1.0, -1.0, 1.0)
     ends = point(f"center {seed}", seed), point(f"target {seed}", seed + 1)
-    return questions.Line(of, *ends, steps, penalty, 0.0, f"next {seed}")
+    return questions.Line(of, *ends, steps, penalty, 0.0, 0.1, f"next {seed}")
 
 
 def spot(of, seed=9):
@@ -109,7 +109,7 @@ def test_an_answer_to_a_very_long_step_is_true(part):
     center, target = oracle.place(w, 0.1), oracle.place((1.0 - 1e-10) * w, 0.1)
     oracle.begin(center, None)
     oracle.guess = 1e9
-    answer = oracle.step(center, target, None, 0.0)
+    answer = oracle.step(center, target, None, 0.0, 0.1)
     assert answer.step > 1e8
     nothing = Tangents(np.empty(0), np.empty((0, 5)))
     loss = oracle.certify(answer.center, [], nothing)[0].primal

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from widemargin.solvers import bundle as module
 from widemargin.solvers.bundle import Bundle
 from widemargin.solvers.reduced_dual import ascend
+from widemargin.solvers.settings import CuttingPlaneSettings
 
 
 def no_merge(*_):
@@ -79,11 +79,10 @@ def test_idle_planes_are_dropped_and_the_others_stay_whole():
         np.testing.assert_allclose(bundle.gram[:m, :m], bundle.a[:m] @ bundle.a[:m].T, atol=1e-12)
     assert bundle.count < 100
     # They go when the next plane comes; plane 0 stays.
-    assert np.all(bundle.idle[1 : bundle.count] <= module._IDLE_ITERATIONS)
+    assert np.all(bundle.idle[1 : bundle.count] <= CuttingPlaneSettings.idle_iterations)
 
 
-def test_memory_is_bounded_by_merging(monkeypatch):
-    monkeypatch.setattr(module, "_BYTES", 0)
+def test_memory_is_bounded_by_merging():
     merged = []
 
     def merge(code, weight, other, other_weight):
@@ -91,8 +90,9 @@ def test_memory_is_bounded_by_merging(monkeypatch):
         return weight * code + other_weight * other
 
     rng = np.random.default_rng(0)
-    bundle = Bundle(np.zeros(60), 1, merge)
-    assert bundle.capacity == module._FEWEST
+    settings = CuttingPlaneSettings(bundle_bytes=0)
+    bundle = Bundle(np.zeros(60), 1, merge, settings)
+    assert bundle.capacity == settings.fewest_planes
     values = []
     G = rng.standard_normal((100, 60))  # the slope of plane j is G[j], and a_j, e_j, c_j follow
     for j in range(100):

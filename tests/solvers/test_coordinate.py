@@ -13,6 +13,7 @@ from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Hinge, SquaredHinge
 from widemargin.solvers.coordinate import CoordinateDescent, _Descent
 from widemargin.solvers.schedule import AdaptiveSchedule, UniformSchedule
+from widemargin.solvers.settings import VisitSettings
 
 SCHEDULES = ["dcd", "acf"]
 
@@ -89,7 +90,9 @@ def test_a_start_tells_which_rows_to_prefer():
     X, y = text_like()
     problem = Problem(as_rows(X), Hinge(y, np.full(len(y), 1.0)))
     start, _ = solve(problem)
-    schedule = _Descent(problem, start, Monitor(tol=1e-3, max_iter=1), "acf", 0).schedule
+    schedule = _Descent(
+        problem, start, Monitor(tol=1e-3, max_iter=1), CoordinateDescent("acf")
+    ).schedule
     alpha = start.dual
     places = alpha == 0.0, alpha == 1.0, (alpha > 0.0) & (alpha < 1.0)
     # Of each there are some, and they are preferred alike.
@@ -110,7 +113,7 @@ def test_the_same_seed_gives_the_same_bits(schedule):
 def test_single_precision_is_given_up_where_it_blurs_the_dual():
     X, y = text_like()
     problem = Problem(as_rows(X), Hinge(y, np.full(len(y), 1.0)), Intercept.NONE)
-    descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), "acf", seed=0)
+    descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), CoordinateDescent("acf"))
     descent._check()
     descent._pass()
     descent._check()
@@ -127,7 +130,7 @@ def test_balancing_is_not_taken_for_rounding():
     X, y = text_like()
     X.data -= X.data.mean()  # rows with nothing in common, so that they are not centred
     problem = Problem(as_rows(X), Hinge(y, np.full(len(y), 1.0)), Intercept.FREE)
-    descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), "acf", seed=0)
+    descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), CoordinateDescent("acf"))
     for _ in range(3):
         descent._check()
         descent._pass()
@@ -139,7 +142,7 @@ def test_balancing_is_not_taken_for_rounding():
 def test_tight_tolerances_start_in_double_precision():
     X, y = text_like()
     problem = Problem(as_rows(X), Hinge(y, np.full(len(y), 1.0)), Intercept.NONE)
-    descent = _Descent(problem, State.zero(problem), Monitor(1e-8, 100), "acf", seed=0)
+    descent = _Descent(problem, State.zero(problem), Monitor(1e-8, 100), CoordinateDescent("acf"))
     assert descent.w.dtype == np.float64
     state, _ = solve(problem, tol=1e-8)
     assert certify_state(problem, state).relative_gap <= 1e-8
@@ -176,7 +179,7 @@ def test_limits_stop_with_an_honest_certificate(schedule):
 
 
 def test_adaptive_frequencies_follow_the_preferences():
-    schedule = AdaptiveSchedule(np.arange(100, dtype=np.uint32), 100, seed=0, block=1)
+    schedule = AdaptiveSchedule(np.arange(100, dtype=np.uint32), 100, 0, VisitSettings(), block=1)
     schedule.preference[:10] = 20.0
     from widemargin.kernels.coordinate import adaptive_order
 
@@ -193,7 +196,9 @@ def _two_rows(second, schedule="acf"):
     """A descent over a row at 1 and one at `second`, which is beyond the margin if above 1."""
     rows = as_rows(np.array([[1.0], [second]]))
     problem = Problem(rows, Hinge([1, 1], np.full(2, 10.0)), Intercept.NONE)
-    descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), schedule, seed=0)
+    descent = _Descent(
+        problem, State.zero(problem), Monitor(1e-3, 100), CoordinateDescent(schedule)
+    )
     descent._check()
     descent._visits_to_next_look = lambda: 1  # one pass at a time
     return descent
@@ -203,7 +208,9 @@ def _over_text(n, d, C, schedule, intercept=Intercept.NONE):
     """A descent over made-up text that has not begun."""
     X, y = text_like(n=n, d=d)
     problem = Problem(as_rows(X), Hinge(y, np.full(n, C)), intercept)
-    descent = _Descent(problem, State.zero(problem), Monitor(1e-6, 1000), schedule, seed=0)
+    descent = _Descent(
+        problem, State.zero(problem), Monitor(1e-6, 1000), CoordinateDescent(schedule)
+    )
     descent._check()
     return descent
 
@@ -271,7 +278,7 @@ def test_a_check_that_would_fail_is_put_off_once(monkeypatch):
 def test_rows_at_an_upper_bound_fall_asleep_too():
     rows = as_rows(np.array([[1.0], [-0.5]]))  # the second is on the wrong side
     problem = Problem(rows, Hinge([1, 1], np.array([10.0, 0.01])), Intercept.NONE)
-    descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), "acf", seed=0)
+    descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), CoordinateDescent("acf"))
     descent._check()
     for _ in range(5):
         descent._pass()
@@ -290,7 +297,7 @@ def test_where_all_rows_sleep_all_are_woken():
 def test_a_moving_intercept_wakes_rows():
     cost = np.array([10.0, 10.0, 10.0, 0.0])
     problem = Problem(as_rows(np.ones((4, 1))), Hinge([1, 1, 1, 1], cost), Intercept.NONE)
-    descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), "acf", seed=0)
+    descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), CoordinateDescent("acf"))
     schedule, tally = descent.schedule, descent.schedule.tally
     schedule.informed, tally[MEAN_GAIN] = True, 1.0
     for offset, woken in ((0.5, False), (0.7, False), (0.9, True)):
@@ -392,7 +399,7 @@ def test_rows_shrunk_away_are_active_no_longer_and_others_rest_once_more():
 def test_steps_of_uniform_passes_are_shorter_at_first():
     rows = as_rows(np.eye(1))
     problem = Problem(rows, Hinge([1], [10.0]), Intercept.NONE)
-    descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), "dcd", seed=0)
+    descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), CoordinateDescent("dcd"))
     steps = []
     for _ in range(31):
         descent.alpha[:] = descent.w[:] = 0.0  # the dual's maximum is at 1
@@ -403,7 +410,7 @@ def test_steps_of_uniform_passes_are_shorter_at_first():
 
 def test_rows_with_something_to_gain_come_back():
     rows = np.array([0, 2, 3, 5, 8], dtype=np.uint32)
-    schedule = UniformSchedule(rows, 10, seed=0, block=1)
+    schedule = UniformSchedule(rows, 10, 0, VisitSettings(), block=1)
     schedule.active = rows[[1, 4]]
     wanted = np.zeros(10, dtype=bool)
     wanted[[1, 3, 8]] = True  # row 1 does not count

@@ -21,6 +21,7 @@ from widemargin.solvers.cutting_plane import CuttingPlanes
 from widemargin.solvers.line_search import Penalty, bracketed, exact
 from widemargin.solvers.oracle import Oracle
 from widemargin.solvers.registry import RiskKind, names
+from widemargin.solvers.settings import CuttingPlaneSettings
 
 METHODS = names(risk=RiskKind.ANY)
 
@@ -65,7 +66,7 @@ def ranking(cost=0.1, grades=5, **shape):
 def solve(problem, method="ocas", tol=1e-3, state=None, smallest_step=0.02, **limits):
     limits.setdefault("max_iter", 3000)
     monitor = Monitor(tol=tol, **limits)
-    solver = CuttingPlanes(method, smallest_step)
+    solver = CuttingPlanes(method, CuttingPlaneSettings(smallest_step=smallest_step))
     return solver.solve(problem, state or State.zero(problem), monitor), monitor
 
 
@@ -205,7 +206,7 @@ def test_an_answer_to_a_very_long_step_is_true(make, intercept):
     b = 1e-9 * np.ones(problem.risk.outputs)
     center, target = oracle.place(1e9 * w, 1e9 * b), oracle.place(1e9 * w - w, 1e9 * b - b)
     oracle.begin(center, State.zero(problem).dual)
-    answer = oracle.step(center, target, lambda penalty, line: (9e8, 0.0), 0.0)
+    answer = oracle.step(center, target, lambda penalty, line: (9e8, 0.0), 0.0, 0.1)
     true = problem.rows.scores(oracle.split(answer.center)[0]) + oracle.split(answer.center)[1]
     np.testing.assert_allclose(answer.center.scores, true, rtol=1e-12, atol=1e-13)
     value = answer.center.penalty + problem.risk.value(true)

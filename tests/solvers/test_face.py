@@ -7,16 +7,24 @@ import scipy.sparse as sp
 
 from widemargin.certificate import certify_state
 from widemargin.data import as_rows
+from widemargin.kernels import face as kernels
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Hinge, SquaredHinge
 from widemargin.solvers.coordinate import CoordinateDescent, _Descent
 from widemargin.solvers.face import Face
-from widemargin.solvers.schedule import AdaptiveSchedule
+from widemargin.solvers.settings import CoordinateSettings, JointSettings
 
 
 def never():
     return False
+
+
+def gap_of(face, change, residual):
+    """The gap contributions of a face's rows, after a change that leaves this residual."""
+    loss = face.low, face.high, face.bend
+    square = face.numbers[kernels.W_SQUARE]
+    return kernels.gap_of(face.system, *loss, square, face.root * change, residual / face.root)
 
 
 class Dense:
@@ -34,7 +42,9 @@ class Dense:
         mean_dot, k = X @ mean, mean @ mean + constant
         risk = risk_type(y, self.cost)
         norms = (X * X).sum(axis=1)
-        self.face = Face(as_rows(X), risk, self.alpha, w, np.array([b, z, k]), norms, mean_dot)
+        offset = np.array([b, z, k])
+        place = as_rows(X), np.arange(n), risk
+        self.face = Face(*place, self.alpha, w, offset, norms, mean_dot)
         shift = 0.5 / self.cost if risk.loss.is_smooth else np.zeros(n)
         centred = X - mean
         self.Q = np.outer(y, y) * (centred @ centred.T + constant) + np.diag(shift)
@@ -64,7 +74,7 @@ def test_the_gap_of_its_rows(risk_type):
     alpha = rng.uniform(0.02, 0.04, 60)
     risk = risk_type(y, np.full(60, 2.0))
     w, norms = X.T @ (alpha * y), (X * X).sum(axis=1)
-    face = Face(as_rows(X), risk, alpha, w, np.zeros(3), norms, np.empty(0))
+    face = Face(as_rows(X), np.arange(len(X)), risk, alpha, w, np.zeros(3), norms, np.empty(0))
     change, *_ = face.solve(0.0, np.inf, 6, never)
     ahead = w + X.T @ (change * y)
     shift = 0.25 if risk.loss.is_smooth else 0.0
@@ -74,7 +84,7 @@ def test_the_gap_of_its_rows(risk_type):
         primal = 0.5 * factor**2 * ahead @ ahead + risk.value(factor * (X @ ahead))
         return primal - (risk.dual(alpha * y) - 0.5 * w @ w)
 
-    here, usual = face._gap(change, residual), np.abs(1.0 - y * (X @ ahead)).mean()
+    here, usual = gap_of(face, change, residual), np.abs(1.0 - y * (X @ ahead)).mean()
     assert here == pytest.approx(min(gap(1.0 + usual * lift) for lift in (0.0, 1.0, 2.0, 4.0)))
 
 
@@ -83,7 +93,7 @@ def test_it_ends_when_the_gap_of_its_rows_is_small():
     gaps = []
     for most in (4, 8, 12):
         change, *_ = dense.face.solve(0.0, np.inf, most, never)
-        gaps.append(dense.face._gap(change, dense.r - dense.Q @ change))
+        gaps.append(gap_of(dense.face, change, dense.r - dense.Q @ change))
     assert gaps[0] > gaps[1] > gaps[2]
     _, left, gap, n_iter = dense.face.solve(0.5 * (gaps[1] + gaps[2]), np.inf, 1000, never)
     assert left is None
@@ -136,7 +146,8 @@ def test_rows_that_contradict_each_other_go_to_their_bounds():
     y = np.tile([1, -1], 3)
     risk, norms = Hinge(y, np.full(6, 50.0)), (X * X).sum(axis=1)
     alpha = np.full(6, 0.1)
-    face = Face(as_rows(X), risk, alpha, np.zeros(10), np.zeros(3), norms, np.empty(0))
+    place = as_rows(X), np.arange(6), risk
+    face = Face(*place, alpha, np.zeros(10), np.zeros(3), norms, np.empty(0))
     change, left, *_ = face.solve(0.0, np.inf, 100, never)
     np.testing.assert_allclose(left * norms, np.ones(6))  # nothing takes it away
     _, change, (combined, *_) = face.step(change, left)
@@ -151,21 +162,22 @@ def contradictory_text(n=600, d=500, twins=20, seed=0):
     return sp.vstack([X, X[:twins]], format="csr"), np.concatenate([y, -y[:twins]])
 
 
-def solve(problem, tol=1e-3, max_iter=100_000):
+def solve(problem, tol=1e-3, max_iter=100_000, **changes):
+    """Solve with changes of the settings; return state and monitor."""
     monitor = Monitor(tol=tol, max_iter=max_iter)
-    return CoordinateDescent("acf", seed=0).solve(problem, State.zero(problem), monitor), monitor
+    solver = CoordinateDescent("acf", seed=0, settings=CoordinateSettings(**changes))
+    return solver.solve(problem, State.zero(problem), monitor), monitor
 
 
 @pytest.mark.parametrize("risk", [Hinge, SquaredHinge])
 @pytest.mark.parametrize("intercept", Intercept)
 @pytest.mark.parametrize("layout", ["csr", "dense"])
-def test_where_passes_crawl_faces_are_solved(risk, intercept, layout, monkeypatch):
+def test_where_passes_crawl_faces_are_solved(risk, intercept, layout):
     X, y = contradictory_text()
     rows = as_rows(X.toarray() if layout == "dense" else X)
     problem = Problem(rows, risk(y, np.full(y.size, 1e4)), intercept)
-    # The share of free rows is larger in so small a problem.
-    monkeypatch.setattr("widemargin.solvers.coordinate._LARGEST_FACE", 0.9)
-    state, monitor = solve(problem)
+    # The fraction of free rows is larger in so small a problem.
+    state, monitor = solve(problem, joint=JointSettings(largest=0.9))
     assert monitor.status == "converged"
     assert monitor.history[-1].phases["faces"] > 0.0
     certificate = certify_state(problem, state)
@@ -173,8 +185,8 @@ def test_where_passes_crawl_faces_are_solved(risk, intercept, layout, monkeypatc
     best = exact.optimum(X, y, problem.risk.cost, loss=problem.risk.loss, intercept=intercept)
     assert certificate.dual <= best * (1 + 1e-6)
     assert certificate.primal >= best * (1 - 1e-6)
-    monkeypatch.setattr(AdaptiveSchedule, "faces", False)
-    assert solve(problem, max_iter=2 * monitor.iteration)[1].status == "max_iter"
+    without = solve(problem, max_iter=2 * monitor.iteration, joint=JointSettings(largest=0.0))
+    assert without[1].status == "max_iter"
 
 
 @pytest.mark.parametrize("risk", [Hinge, SquaredHinge])
@@ -183,7 +195,7 @@ def test_ahead_free_rows_are_where_they_should_be(risk, intercept):
     X, y = contradictory_text(n=300, twins=0)
     X = X.toarray() + 0.3  # rows have a large part in common, and are taken less their mean
     problem = Problem(as_rows(X), risk(y, np.full(y.size, 0.02)), intercept)
-    descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), "acf", seed=0)
+    descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), CoordinateDescent("acf"))
     descent._check()
     assert (descent.mean is None) == (intercept is not Intercept.FREE)
     for _ in range(10):

@@ -144,7 +144,7 @@ def test_scores_and_updates_reach_every_class(sparse, k, types):
     X = sp.random(40, 30, 0.3, format="csr", random_state=rng, dtype=types[0])
     problem = make(X if sparse else X.toarray() + np.float32(1e-3), rng.integers(0, k, 40), k)
     tol = 1e-3 if types[1] == "f4" else 1e-9
-    descent = _Descent(problem, State.zero(problem), Monitor(tol, 100), "acf", seed=0)
+    descent = _Descent(problem, State.zero(problem), Monitor(tol, 100), MulticlassDescent("acf"))
     assert descent.W.dtype == types[1]
     for _ in range(3):
         descent._pass()
@@ -225,7 +225,7 @@ def test_limits_stop_with_an_honest_certificate(schedule):
 
 def test_single_precision_is_given_up_where_it_blurs_the_dual():
     problem = make(*text_like())
-    descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), "acf", seed=0)
+    descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), MulticlassDescent("acf"))
     descent._check()
     descent._pass()
     descent._check()
@@ -242,7 +242,7 @@ def test_dense_rows_full_of_zeros_are_visited_as_csr():
     X, y, k = text_like()
     sparse, _ = solve(make(X, y, k))
     problem = make(X.toarray(), y, k)
-    descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), "acf", seed=0)
+    descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), MulticlassDescent("acf"))
     for ours, theirs in zip(descent.rows, (X.data, X.indices, X.indptr), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     dense, _ = solve(problem)
@@ -251,7 +251,7 @@ def test_dense_rows_full_of_zeros_are_visited_as_csr():
 
 def test_shrinking_leaves_rows_out_and_brings_them_back():
     problem = make(*text_like(n=2000, d=50))
-    descent = _Descent(problem, State.zero(problem), Monitor(1e-6, 100), "dcd", seed=0)
+    descent = _Descent(problem, State.zero(problem), Monitor(1e-6, 100), MulticlassDescent("dcd"))
     descent._check()
     counts = []
     for _ in range(20):

@@ -16,6 +16,7 @@ from widemargin.risk import Hinge, SquaredHinge
 from widemargin.solvers import block_minimization, out_of_core, stream
 from widemargin.solvers.block_minimization import BlockMinimization
 from widemargin.solvers.pieces import Piece
+from widemargin.solvers.settings import OutOfCoreSettings
 from widemargin.solvers.stream import Stream
 
 SOLVERS = ("stream", "bm", "sbm")
@@ -28,15 +29,16 @@ def on_disk(n=3000, d=300, cost=1.0, risk=Hinge, intercept=Intercept.NONE, size=
     return Problem(Blocks(X, size, seconds), risk(y, np.full(n, cost)), intercept)
 
 
-def solve(problem, solver, room, tol=1e-3, state=None, **limits):
+def solve(problem, solver, room, tol=1e-3, state=None, settings=OutOfCoreSettings(), **limits):
     """Run a solver with room for so many bytes of rows; return state, monitor and the run."""
     limits.setdefault("max_iter", 20_000)
     monitor = Monitor(tol=tol, **limits)
     state = state or State.zero(problem)
     if solver == "stream":
-        run = stream._Run(problem, state, monitor, 0, room)
+        run = stream._Run(problem, state, monitor, room, 0, settings)
     else:
-        run = block_minimization._Run(problem, state, monitor, 0, room, solver == "sbm")
+        how = solver == "sbm", 0, settings
+        run = block_minimization._Run(problem, state, monitor, room, *how)
     return run.run(), monitor, run
 
 
@@ -108,7 +110,8 @@ def test_the_room_is_kept_to():
             assert self.in_memory.sum() == sum(len(piece) for piece in self.pieces)
             sizes.append(self.size)
 
-    Watched(problem, State.zero(problem), Monitor(1e-3, 20_000), 0, room).run()
+    settings = OutOfCoreSettings()
+    Watched(problem, State.zero(problem), Monitor(1e-3, 20_000), room, 0, settings).run()
     assert 0.5 * room < max(sizes) <= room
 
 
@@ -136,8 +139,9 @@ def test_w_is_that_of_alpha_at_all_times(solver, intercept, monkeypatch):
         check(run, active)
 
     monkeypatch.setattr(out_of_core.OutOfCore, "check", watched)
-    monkeypatch.setattr(out_of_core, "_PASSES_BETWEEN_CHECKS", 1)
-    solve(problem, solver, 0.3 * problem.rows.n_entries * 8, tol=5e-5, max_iter=300)
+    settings = OutOfCoreSettings(passes_between_checks=1)
+    room = 0.3 * problem.rows.n_entries * 8
+    solve(problem, solver, room, tol=5e-5, settings=settings, max_iter=300)
     assert checks > 2
 
 
@@ -194,7 +198,7 @@ def test_a_budget_that_is_too_small_is_refused_with_the_least(make):
     problem = on_disk()
     with pytest.raises(ValueError, match=r"memory_budget is 1 MiB.*need (\d+) MiB at least"):
         make(1 << 20).solve(problem, State.zero(problem), Monitor(1e-3, 100))
-    least = out_of_core.room_for_rows(problem, 1 << 30)
+    least = out_of_core.room_for_rows(problem, 1 << 30, OutOfCoreSettings())
     assert 0 < least < 1 << 30
     state = make(64 << 20).solve(problem, State.zero(problem), Monitor(1e-3, 10_000))
     assert certify_state(problem, state).relative_gap <= 1e-3
@@ -205,7 +209,8 @@ def test_pieces_are_taken_and_joined(seed):
     rng = np.random.default_rng(seed)
     X = sp.random(20, 9, density=0.3, format="csr", random_state=seed, dtype=np.float32)
     problem = Problem(Blocks(X, 20), Hinge(np.ones(20), rng.random(20)), Intercept.NONE)
-    run = out_of_core.OutOfCore(problem, State.zero(problem), Monitor(1e-3, 10), 0)
+    settings = OutOfCoreSettings()
+    run = out_of_core.OutOfCore(problem, State.zero(problem), Monitor(1e-3, 10), 0, settings)
     piece = run.piece(next(problem.rows.blocks()), np.ones(20, dtype=bool))
     split = int(rng.integers(1, 19))
     first, second = piece.take(np.arange(split)), piece.take(np.arange(split, 20))

@@ -78,7 +78,7 @@ class TestDeclarations:
             assert issubclass(made, AsksOracle)
             assert RiskKind.ANY in solver.classes
         arguments = set(signature(made).parameters)
-        assert arguments >= {*solver.settings, *solver.told}
+        assert arguments >= {*solver.arguments, *solver.told}
         assert arguments & {"seed", "memory_budget"} == set(solver.told)
 
     def test_a_class_that_is_no_solver_is_refused_by_name(self, monkeypatch):

@@ -25,7 +25,7 @@ from widemargin.problem import Intercept, Tangents
 from widemargin.risk import Bound
 from widemargin.rounding import SUM, squares
 from widemargin.solvers.line_search import Penalty
-from widemargin.solvers.oracle import LONG_STEP, PLANE_AT, Answer, Oracle, Place
+from widemargin.solvers.oracle import LONG_STEP, Answer, Oracle, Place
 
 # The risk is evaluated at zero, and at steps from a 50th to 50 times the last one.
 _FARTHEST = 50.0
@@ -74,7 +74,7 @@ class ClusterOracle(Oracle):
         self.center = spot.point.name
         return self.answer_of(1.0, target, answer, target)
 
-    def step(self, center, target, search, instead_of_zero):
+    def step(self, center, target, search, instead_of_zero, plane_at):
         target = self._rounded(target)
         ahead = target.vector - center.vector
         penalty = Penalty(float(ahead @ ahead), float(center.vector @ ahead), center.penalty)
@@ -83,7 +83,8 @@ class ClusterOracle(Oracle):
         )
         point, named = self._point(target), next(self.names)
         start = self._point(center)._replace(name=self.center)
-        answer = self._ask(Line(self.recipe, start, point, steps, penalty, instead_of_zero, named))
+        how = steps, penalty, instead_of_zero, plane_at
+        answer = self._ask(Line(self.recipe, start, point, *how, named))
         step = answer.step
         if step > 0.0:
             self.guess = step
@@ -92,7 +93,7 @@ class ClusterOracle(Oracle):
         center = Place(center.vector + step * ahead, center.free + step * moved)
         if step > LONG_STEP:
             return self._stay(center)._replace(step=step)
-        beyond = PLANE_AT * (1.0 - step)
+        beyond = plane_at * (1.0 - step)
         at = Place(center.vector + beyond * ahead, center.free + beyond * moved)
         return self.answer_of(step, center, answer, at)
 

@@ -151,6 +151,7 @@ class Line(NamedTuple):
     steps: np.ndarray  # (p,) to choose from
     penalty: Penalty
     instead_of_zero: float
+    plane_at: float  # the fraction of the way from the step's end to the target
     named: str  # the name of the point that the step leads to
 
     @property

@@ -26,7 +26,6 @@ from widemargin.data.rows import Rows
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Bound, LineSums, RowRisk
 from widemargin.solvers.line_search import best_of
-from widemargin.solvers.oracle import PLANE_AT
 
 
 class PlaneSums(NamedTuple):
@@ -233,7 +232,7 @@ def answers(part: Part, questions: Questions, steps) -> list[PlaneSums]:
         D = T - S
         here = S + step * D
         _memory.keep(part, line.recipe, {line.named: here})
-        cuts.append(risk.cut(here + PLANE_AT * (1.0 - step) * D))
+        cuts.append(risk.cut(here + line.plane_at * (1.0 - step) * D))
         losses.append(risk.value(here))
     n_lines = len(questions.lines)
     for (S,), risk in zip(scores[n_lines:], risks[n_lines:], strict=True):

@@ -35,7 +35,7 @@ from widemargin.estimators.validation import (
     classes_of,
 )
 from widemargin.progress import ProgressBar
-from widemargin.solvers.descent import SINGLE_PRECISION_TOL
+from widemargin.solvers.settings import CheckSettings
 
 
 class LinearSVCCV(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -265,7 +265,7 @@ class _Search:
             self.fold_weights,
             n_costs=costs.size + 1,
             ahead=costs[self.order],
-            single=model.tol >= SINGLE_PRECISION_TOL,
+            single=model.tol >= CheckSettings.single_precision_tol,
         )
         self.scores = np.full((len(folds), costs.size), np.nan)
         self.gaps = np.full((len(folds), costs.size), np.nan)

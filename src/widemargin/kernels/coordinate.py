@@ -35,9 +35,6 @@ TALLY_SIZE = 7
 #: the status of a row: for how many uniform passes it rests, 0 to 254; or SHRUNK, for all
 DUE, SHRUNK = 0, 255
 
-# What is left of a row's preference after a visit that changes nothing. In the paper it is
-# exp(-rate), 0.8: most rows are no support vectors, and it would take fifteen visits to drop them.
-_FORGOTTEN = 0.5
 # So small that a step divided by it goes beyond any bound.
 _LEAST_CURVATURE = 1e-300
 # How many visits ahead rows are prefetched.
@@ -174,9 +171,11 @@ def due_rows(active, status, due):
 @kernel
 def _adaptive_visits(
     rows, norms, mean_dot, y, cost, loss, alpha, w, offset, seen_gap, order, begin, end,
-    preference, lowest, highest, rate, fading, overstep, tally,
+    preference, lowest, highest, rate, forgotten, fading, overstep, tally,
 ):  # fmt: skip
     """Visit order[begin:end]; raise the preference of rows that gain more than the mean.
+
+    A visit that changes nothing leaves the fraction `forgotten` of the row's preference.
 
     The preference becomes zero if a visit leaves a row at its bound and the squared change of w
     beyond the bound would be more than tally[TOO_LARGE]. tally[MEAN_GAIN] is the fading mean gain
@@ -211,7 +210,7 @@ def _adaptive_visits(
             preference[i] = 0.0
             smallest = min(smallest, abs(pull))
         elif after == before:
-            preference[i] = max(_FORGOTTEN * preference[i], lowest)
+            preference[i] = max(forgotten * preference[i], lowest)
         elif mean > 0.0:
             wish = preference[i] * np.exp(rate * (gain / mean - 1.0))
             preference[i] = min(max(wish, lowest), highest)
@@ -278,8 +277,8 @@ def shuffle(order, begin, end, generator):
 @kernel
 def adaptive_passes(
     rows, norms, mean_dot, y, cost, loss, alpha, w, offset, seen_gap, order, place, enough, most,
-    preference, lowest, highest, rate, fading, pushed, overstep, credit, least, generator, K, kept,
-    tally,
+    preference, lowest, highest, rate, forgotten, fading, pushed, overstep, credit, least,
+    generator, K, kept, tally,
 ):  # fmt: skip
     """Make passes until `most` rows were visited, or until a pass ends and `enough` were.
 
@@ -302,7 +301,7 @@ def adaptive_passes(
         end = min(place[1], place[0] + most - visits)
         _adaptive_visits(
             rows, norms, mean_dot, y, cost, loss, alpha, w, offset, seen_gap, order, place[0], end,
-            preference, lowest, highest, rate, fading, overstep, tally,
+            preference, lowest, highest, rate, forgotten, fading, overstep, tally,
         )  # fmt: skip
         visits += end - place[0]
         place[0] = end

@@ -31,10 +31,6 @@ from widemargin.kernels.jit import REORDERING_MATH, kernel
 from widemargin.kernels.rows import row_add, row_dot, row_prefetch
 
 LINE = 64  # bytes
-# Overrelaxation: steps are longer by this factor than to the maximum over one row's shares, and
-# are projected onto the simplex. Any factor below 2 raises the dual; this one saves up to a third
-# of the visits if costs are large, and needs no more if they are small.
-OVERSTEP = 1.3
 # How many visits ahead rows are prefetched, and the arrays that tell where they are.
 _LOOK_AHEAD, _LOOK_FARTHER = 2, 6
 _OPTIONS: Any = {"fastmath": set(REORDERING_MATH), "error_model": "numpy"}
@@ -240,10 +236,13 @@ def threshold(goal, cost, top):
 
 @kernel(fastmath=REORDERING_MATH | {"nnan"})  # so that maxima vectorise
 def visit_rows(
-    rows, norms, y, cost, shares, W, offset, K, seen_gap, order, begin, end, gains, rooms,
-    scores, change, slope, goal,
+    rows, norms, y, cost, shares, W, offset, K, seen_gap, order, begin, end, overstep, gains,
+    rooms, scores, change, slope, goal,
 ):  # fmt: skip
     """Visit order[begin:end] once each; gains and rooms receive the results of the visits.
+
+    Steps are `overstep` < 2 times as long as to the maximum over one row's shares, and are
+    projected onto the simplex.
 
     gains[t] is the gain of the dual. If all of the row's shares are with one class, rooms[t] is
     positive: by how much the slope of this class is above all others. Else it is minus the
@@ -292,7 +291,7 @@ def visit_rows(
             rooms[t] = top - second if holders == 1 else 0.0
             continue
         q = norms[i] + K
-        reach = OVERSTEP / q if q > 0.0 else 1e300
+        reach = overstep / q if q > 0.0 else 1e300
         farthest = 0.0
         for j in range(k):
             goal[j] = B[j] + reach * (slope[j] - top)

@@ -21,17 +21,17 @@ more.
 
 from widemargin.problem import Intercept
 
-# K over (mean |x_i|^2 plus one over the mean cost). A larger K couples the rows by the constant
-# feature, which slows down every step; a smaller K makes b move slowly. From 0.003 to 0.1 the
-# number of passes is about that without an intercept; at 1 it is twice that.
-_CONSTANT_FEATURE = 0.03
 
+def constant_feature(
+    intercept: Intercept, mean_square: float, mean_cost: float, scale: float
+) -> float:
+    """Return K, for rows of this mean |x_i|^2 and this mean cost.
 
-def constant_feature(intercept: Intercept, mean_square: float, mean_cost: float) -> float:
-    """Return K, for rows of this mean |x_i|^2 and this mean cost."""
+    `scale` is the setting `constant_feature`, see settings.py.
+    """
     if intercept is Intercept.NONE:
         return 0.0
-    K = _CONSTANT_FEATURE * (mean_square + 1.0 / mean_cost)
+    K = scale * (mean_square + 1.0 / mean_cost)
     return min(1.0, K) if intercept is Intercept.PENALIZED else K
 
 

@@ -11,27 +11,10 @@ from widemargin.data import Rows
 from widemargin.risk import CrammerSinger, MarginRisk, Risk
 from widemargin.solvers.base import Solver, kind_of, place_of
 from widemargin.solvers.registry import SOLVERS, Place, names, quoted
+from widemargin.solvers.settings import ChoiceSettings
 
 #: default memory budget of out-of-core solvers, in bytes
 DEFAULT_BUDGET = 1 << 30
-
-# Up to this many features, computing and factorising the Hessian takes nearly no time. Up to this
-# many more it takes seconds for many rows. Newton's method is worth them above this stretch.
-_FEW_FEATURES, _SOME_FEATURES = 300, 1000
-_NEWTON_PAYS = {False: 300.0, True: 30.0}  # by whether dual variables are unbounded
-# With fewer rows per feature, a hinge needs many Newton steps, and a pass over so few rows costs
-# next to nothing: coordinate descent is faster up to this stretch, by whether a nearby solution is
-# known.
-_ROWS_PER_FEATURE = 40
-_FEW_ROWS_PAY = {False: 50.0, True: 1000.0}
-# With fewer rows per feature than this, it is faster up to the stretch of `_ADAPTIVE_PAYS`, or up
-# to that of `_FEW_ROWS_PAY` if a nearby solution is known.
-_MORE_ROWS_PER_FEATURE = 1000
-# Below this stretch a squared hinge is nearly a parabola, and a few Newton steps are enough.
-_NEARLY_A_PARABOLA = 0.005
-# Above this stretch adaptive frequencies pay, see `Facts`; and below it if there are few features.
-# Without upper bounds they always pay: there are no bounds for uniform passes to find.
-_ADAPTIVE_PAYS = {False: 1.2, True: 0.0}
 
 
 @dataclass(frozen=True)
@@ -66,7 +49,7 @@ def facts(rows: Rows, risk: MarginRisk, warm: bool = False) -> Facts:
     return Facts(n, rows.n_features, risk.loss.high == np.inf, stretch, warm)
 
 
-def _stretch(rows, cost):
+def _stretch(rows: Rows, cost: np.ndarray) -> tuple[int, float]:
     """Return how many rows count, and their stretch, see `Facts`."""
     norms = rows.squared_norms()
     counted = (cost > 0.0) & (norms > 0.0)
@@ -74,36 +57,43 @@ def _stretch(rows, cost):
     return n, float(cost[counted].mean() / np.mean(1.0 / norms[counted])) if n else 0.0
 
 
-def pick(facts: Facts) -> str:
+def pick(facts: Facts, settings: ChoiceSettings = ChoiceSettings()) -> str:
     """Return the solver for a two-class problem over rows in memory."""
     per_feature = facts.n_rows / max(1, facts.n_features)
-    enough = _FEW_ROWS_PAY[True] if facts.warm else _ADAPTIVE_PAYS[False]
+    few_rows_pay = settings.few_rows_pay_if_warm if facts.warm else settings.few_rows_pay
+    adaptive_pays = 0.0 if facts.unbounded else settings.adaptive_pays
+    enough = few_rows_pay if facts.warm else settings.adaptive_pays
     passes_are_enough = not facts.unbounded and (
-        (per_feature < _ROWS_PER_FEATURE and facts.stretch < _FEW_ROWS_PAY[facts.warm])
-        or (per_feature < _MORE_ROWS_PER_FEATURE and facts.stretch < enough)
+        (per_feature < settings.rows_per_feature and facts.stretch < few_rows_pay)
+        or (per_feature < settings.more_rows_per_feature and facts.stretch < enough)
     )
-    if facts.n_features <= min(_FEW_FEATURES, facts.n_rows) and not passes_are_enough:
+    if facts.n_features <= min(settings.few_features, facts.n_rows) and not passes_are_enough:
         return "newton"
-    if (
-        facts.n_features <= min(_SOME_FEATURES, facts.n_rows)
-        and facts.stretch > _NEWTON_PAYS[facts.unbounded]
-    ):
+    newton_pays = settings.newton_pays_if_unbounded if facts.unbounded else settings.newton_pays
+    some_features = facts.n_features <= min(settings.some_features, facts.n_rows)
+    if some_features and facts.stretch > newton_pays:
         return "newton"
-    if facts.unbounded and facts.stretch < _NEARLY_A_PARABOLA:
+    if facts.unbounded and facts.stretch < settings.nearly_a_parabola:
         return "newton"
-    pays = facts.warm or facts.stretch > _ADAPTIVE_PAYS[facts.unbounded]
-    return "acf" if pays or facts.n_features <= _FEW_FEATURES else "dcd"
+    pays = facts.warm or facts.stretch > adaptive_pays
+    return "acf" if pays or facts.n_features <= settings.few_features else "dcd"
 
 
-def pick_together(n_rows: int, stretch: float, n_coefficients: int) -> str:
+def pick_together(
+    n_rows: int, stretch: float, n_coefficients: int, settings: ChoiceSettings = ChoiceSettings()
+) -> str:
     """Return the solver for all classes in one problem, over rows in memory."""
-    tall = n_rows >= _ROWS_PER_FEATURE * n_coefficients
+    tall = n_rows >= settings.rows_per_feature * n_coefficients
     planes_pay = n_coefficients if tall else n_coefficients**2
     return "ocas" if stretch > planes_pay else "acf"
 
 
 def choose(
-    rows, risk: MarginRisk | CrammerSinger, warm: bool = False, must_stream: bool = False
+    rows: Rows,
+    risk: MarginRisk | CrammerSinger,
+    warm: bool = False,
+    must_stream: bool = False,
+    settings: ChoiceSettings = ChoiceSettings(),
 ) -> str:
     """Return the name of the solver for these rows and this risk.
 
@@ -115,12 +105,13 @@ def choose(
         if place is not Place.MEMORY:
             return "ocas"
         n_rows, stretch = _stretch(rows, risk.cost)
-        return pick_together(n_rows, stretch, rows.n_features * risk.outputs[0])
+        return pick_together(n_rows, stretch, rows.n_features * risk.outputs[0], settings)
     if place is Place.GPU:
         # With more features, Newton's method would need many steps of conjugate gradients.
-        return "newton" if rows.n_features <= _SOME_FEATURES or risk.loss.is_smooth else "ocas"
+        few = rows.n_features <= settings.some_features
+        return "newton" if few or risk.loss.is_smooth else "ocas"
     if place is Place.DISK:
-        if rows.n_features > _FEW_FEATURES or must_stream:
+        if rows.n_features > settings.few_features or must_stream:
             return "stream"
         # Rows of few features are strongly coupled, so coordinate descent needs very many visits.
         # Cutting planes store a bit per row and plane, but a number if the loss is smooth: too
@@ -129,10 +120,11 @@ def choose(
     if place is Place.PRODUCTS:
         return "newton" if risk.loss.is_smooth else "ocas"
     n_counted = int(np.count_nonzero(risk.cost))
-    per_feature = _ROWS_PER_FEATURE if risk.loss.is_smooth else _MORE_ROWS_PER_FEATURE
-    if rows.n_features <= min(_FEW_FEATURES, n_counted // per_feature):
+    smooth = risk.loss.is_smooth
+    per_feature = settings.rows_per_feature if smooth else settings.more_rows_per_feature
+    if rows.n_features <= min(settings.few_features, n_counted // per_feature):
         return "newton"  # for any stretch; computing it would take a pass over the rows
-    return pick(facts(rows, risk, warm))
+    return pick(facts(rows, risk, warm), settings)
 
 
 @cache
@@ -152,7 +144,7 @@ def make(name: str, risk: Risk | None, seed: int, memory_budget: int = DEFAULT_B
     if not (isinstance(kind, type) and issubclass(kind, Solver)):
         raise TypeError(f"solver={name!r} is declared as {where}, which is no Solver")
     choices = {"seed": seed, "memory_budget": memory_budget}
-    return kind(**solver.settings, **{told: choices[told] for told in solver.told})
+    return kind(**solver.arguments, **{told: choices[told] for told in solver.told})
 
 
 def check(name: str, rows: Rows, risk: Risk) -> None:

@@ -21,11 +21,7 @@ from widemargin.problem import Problem, State
 from widemargin.solvers.base import Solver
 from widemargin.solvers.out_of_core import OutOfCore, room_for_rows
 from widemargin.solvers.pieces import Piece
-
-# Sweeps over each part, as in Yu et al.'s experiments.
-_SWEEPS = 10
-# The fraction of memory in which "sbm" keeps rows near the margin.
-_KEPT_FRACTION = 0.5
+from widemargin.solvers.settings import OutOfCoreSettings
 
 
 @dataclass(frozen=True)
@@ -39,24 +35,27 @@ class BlockMinimization(Solver):
     selective : bool
         Whether rows near the margin are kept ("sbm").
     seed : int
+    settings : OutOfCoreSettings
     """
 
     memory_budget: int
     selective: bool
     seed: int = 0
+    settings: OutOfCoreSettings = OutOfCoreSettings()
 
     def solve(self, problem: Problem, state: State, monitor: Monitor) -> State:
         """Improve `state` until `monitor` says stop; return the best points certified."""
         BlockRows.require(problem.rows, f"solver {'sbm' if self.selective else 'bm'!r}")
-        room = room_for_rows(problem, self.memory_budget)
-        return _Run(problem, state, monitor, self.seed, room, self.selective).run()
+        room = room_for_rows(problem, self.memory_budget, self.settings)
+        how = self.selective, self.seed, self.settings
+        return _Run(problem, state, monitor, room, *how).run()
 
 
 class _Run(OutOfCore):
-    def __init__(self, problem, state, monitor, seed, room, selective):
-        super().__init__(problem, state, monitor, seed)
+    def __init__(self, problem, state, monitor, room: float, selective: bool, seed: int, settings):
+        super().__init__(problem, state, monitor, seed, settings)
         self.kept: Piece | None = None
-        self.kept_room = _KEPT_FRACTION * room if selective else 0.0
+        self.kept_room = settings.kept_fraction * room if selective else 0.0
         # A part may fill the memory that kept rows do not take.
         self.part_room = room - self.kept_room
         self.in_memory = np.zeros(problem.rows.n_rows, dtype=bool)
@@ -100,7 +99,7 @@ class _Run(OutOfCore):
         """Sweep over a part and the kept rows a few times."""
         if self.kept is not None:
             pieces.insert(0, self.kept)
-        for _ in range(_SWEEPS):
+        for _ in range(self.settings.sweeps):
             for index in self.random.permutation(len(pieces)):
                 self.visit(pieces[index])
                 if self.monitor.must_stop():

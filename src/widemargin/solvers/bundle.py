@@ -21,13 +21,8 @@ import numpy as np
 from widemargin import passes
 from widemargin.kernels.bundle import UNBALANCED
 from widemargin.solvers.reduced_dual import ascend
+from widemargin.solvers.settings import CuttingPlaneSettings
 
-# Planes that were not used for this many iterations are dropped: they hardly ever come back.
-_IDLE_ITERATIONS = 20
-# All planes together take at most this many bytes, but so few planes are always possible.
-_BYTES = 1 << 30
-_FEWEST = 16
-_MOST = 1000
 # The rounding error of the reduced dual's value, as a fraction of its linear term.
 _ROUNDING = 1e-12
 # A solution may be worse by this fraction of the tolerance.
@@ -48,12 +43,20 @@ class Bundle:
         Length of e_j: unpenalised variables.
     merge : callable(code, weight, code, weight) -> code
         Packs the weighted sum of two slopes.
+    settings : CuttingPlaneSettings
     """
 
-    def __init__(self, like, n_free: int, merge):
-        size = like.size
-        self.capacity = int(np.clip(_BYTES // (8 * max(1, size)), _FEWEST, _MOST))
-        self.merge = merge
+    def __init__(
+        self,
+        like: np.ndarray,
+        n_free: int,
+        merge: Callable,
+        settings: CuttingPlaneSettings = CuttingPlaneSettings(),
+    ):
+        size, room = like.size, settings.bundle_bytes
+        fewest, most = settings.fewest_planes, settings.most_planes
+        self.capacity = int(np.clip(room // (8 * max(1, size)), fewest, most))
+        self.merge, self.idle_iterations = merge, settings.idle_iterations
         self.count = 1
         self._value = 0.0
         self.a = np.zeros_like(like, shape=(1, size))
@@ -180,7 +183,7 @@ class Bundle:
         m = self.count
         self.idle[:m] = np.where(self.z[:m] > 0.0, 0.0, self.idle[:m] + self.solved)
         self.solved = 0
-        for j in 1 + np.flatnonzero(self.idle[1 : self.count] > _IDLE_ITERATIONS)[::-1]:
+        for j in 1 + np.flatnonzero(self.idle[1 : self.count] > self.idle_iterations)[::-1]:
             self._remove(j)
 
     def _remove(self, j):

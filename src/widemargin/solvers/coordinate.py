@@ -32,58 +32,46 @@ changes the scores of all rows, which makes coordinate descent very slow.
 import numpy as np
 
 from widemargin.certificate import lower_bound, upper_bound
-from widemargin.problem import Intercept
-from widemargin.risk import Bound
+from widemargin.data.rows import SingleRows
+from widemargin.kernels.face import free_rows
+from widemargin.monitor import Monitor
+from widemargin.problem import Intercept, Problem, State
+from widemargin.risk import Bound, MarginRisk
 from widemargin.solvers.absorbed import constant_feature, kept
 from widemargin.solvers.descent import Descent, DescentSolver
 from widemargin.solvers.face import Face
 from widemargin.solvers.schedule import SCHEDULES
+from widemargin.solvers.settings import VisitSettings
 
-# Rows with less than this fraction of all features have few features in common.
-_FEW_IN_COMMON = 0.05
-# Rows are centred if the square of their mean is more than this fraction of their mean square.
-_COMMON_PART = 0.1
 # A difference of large numbers is known to no smaller fraction of these numbers.
 _DIGITS_LEFT = 1e-14
 
-# At least this many entries are visited between two estimates of the gap, which take as long. But
-# passes grow by at most this fraction between them.
-_WORTH_A_LOOK, _BETWEEN_LOOKS = 1 << 16, 0.1
 
-# Before a check, free dual variables may be optimised jointly (face.py). Their rows must be at
-# most this fraction of all rows, and no more than there are features: few features cannot have
-# many rows on the margin, and most of their dual variables would not stay free. The total work
-# must be at most this fraction of the work of all passes, and enough for a few iterations.
-_LARGEST_FACE = 0.2
-_WORK_ON_FACES = 1.0
-_FEWEST_ITERATIONS = 4
-# A joint step is made if the check is then likely to succeed, and if as many passes as since the
-# last check would not be enough. It leaves about this fraction of the hinge losses of the free
-# rows, if there are at most this many free rows per feature, and at least this many features. It
-# ends if the gap contributions of these rows are this fraction of the gap allowed, or if they
-# fall no faster than this from one estimate to the next: passes are as fast.
-_LEFT_BY_FACES = 0.1
-_ROWS_PER_FEATURE, _MANY_FEATURES = 0.25, 256
-_WANTED = 0.8
-_SLOWEST = 0.9
+#: a problem of two classes over rows in memory
+MarginProblem = Problem[SingleRows, MarginRisk]
 
 
 class _Descent(Descent):
     """One run: the arrays that the kernels work on."""
 
-    def __init__(self, problem, state, monitor, schedule, seed):
-        super().__init__(problem, state, monitor)
+    def __init__(
+        self, problem: MarginProblem, state: State, monitor: Monitor, solver: DescentSolver
+    ):
+        super().__init__(problem, state, monitor, solver.settings)
         rows, risk = problem.rows, problem.risk
         self.seen_gap = risk.losses(np.ones(rows.n_rows))  # at alpha = 0
         counted = np.flatnonzero(risk.cost > 0.0).astype(np.uint32)
         self.n_counted = max(1, counted.size)
-        self.schedule = SCHEDULES[schedule](counted, rows.n_rows, seed, _block(rows))
+        self.joint, visits = self.settings.joint, self.settings.visits
+        self.schedule = SCHEDULES[solver.schedule](
+            counted, rows.n_rows, solver.seed, visits, _block(rows, visits)
+        )
         self.norms = rows.squared_norms()
         self.worked_on_faces = 0.0  # in passes
         self.left_by_face = np.inf  # the gap left by the last joint step, if it is known
         self.put_off = False  # whether the last check was postponed
         # Whether joint steps may leave a much smaller gap than passes do.
-        many_features = rows.n_features >= _MANY_FEATURES
+        many_features = rows.n_features >= self.joint.many_features
         self.solves_faces = self.schedule.faces and risk.loss.eps == 0.0
         self.may_relieve = self.solves_faces and not risk.loss.is_smooth and many_features
         self.alpha = risk.feasible(state.dual * risk.y) * risk.y
@@ -105,14 +93,15 @@ class _Descent(Descent):
         if intercept is Intercept.FREE:
             mean = rows.combine(np.where(cost > 0.0, 1.0 / self.n_counted, 0.0))
             common = float(mean @ mean)
-            if common > _COMMON_PART * spread:
+            if common > self.settings.common_part * spread:
                 self.mean, self.mean_dot = mean, rows.scores(mean)
                 self.offset[2] = common
                 # |x - mean|^2 = |x|^2 + |mean|^2 - 2 x.mean, but at least its rounding error.
                 least = _DIGITS_LEFT * (self.norms + common)
                 self.norms = np.maximum(self.norms, 2.0 * self.mean_dot - common + least)
                 spread = max(spread - common, _DIGITS_LEFT * spread)
-        self.K = constant_feature(intercept, spread, float(cost[counted].mean()))
+        mean_cost, scale = float(cost[counted].mean()), self.settings.constant_feature
+        self.K = constant_feature(intercept, spread, mean_cost, scale)
         self.offset[0] = kept(intercept, self.K) * state.offset
         self.offset[2] += self.K
 
@@ -147,7 +136,9 @@ class _Descent(Descent):
         """Return how many visits to make, at least, before the next estimate of the gap."""
         now = self.monitor.iteration
         to_check = self._pause(now) - (now - self.checked_at)
-        to_look = min(_BETWEEN_LOOKS * now, _WORTH_A_LOOK / max(1, self.problem.rows.n_entries))
+        checks = self.settings.checks
+        entries = checks.entries_between_looks / max(1, self.problem.rows.n_entries)
+        to_look = min(checks.growth_between_looks * now, entries)
         passes = min(max(to_check, to_look), self.monitor.max_iter - now)
         return max(1, int(passes * self.n_counted))
 
@@ -158,18 +149,19 @@ class _Descent(Descent):
         seen = super()._gap_in_sight()
         if not self.may_relieve:
             return seen
-        least = _LEFT_BY_FACES * seen
+        least = self.joint.left * seen
         if self.optimism * least > self.monitor.tol * self.likely_primal:
             return least  # too much, however many rows are free
-        free = np.flatnonzero(self._is_free())
-        if free.size > _ROWS_PER_FEATURE * self.w.size:
+        free = self._free_rows()
+        if free.size > self.joint.rows_per_feature * self.w.size:
             return seen
-        return seen - (1.0 - _LEFT_BY_FACES) * float(self.seen_gap[free].sum())
+        return seen - (1.0 - self.joint.left) * float(self.seen_gap[free].sum())
 
-    def _is_free(self):
-        risk = self.problem.risk
-        inside = (self.alpha > risk.lower) & (self.alpha < risk.upper)
-        return inside & (self.alpha != 0.0) & (self.norms > 0.0)
+    def _free_rows(self) -> np.ndarray:
+        """Return the rows with free dual variables."""
+        risk, index = self.problem.risk, np.empty(self.alpha.size + 1, dtype=np.uint32)
+        bounds = risk.loss.low, risk.loss.high
+        return index[: free_rows(self.alpha, risk.cost, self.norms, *bounds, index)]
 
     def _dual_estimate(self):
         w = self._coefficients()
@@ -247,29 +239,31 @@ class _Descent(Descent):
             return None  # a check alone will succeed
         if not promising and self.optimism * seen * seen <= allowed * self.seen_then:
             return None  # as many passes as since the last check will do
-        free = np.flatnonzero(self._is_free())
+        free = self._free_rows()
         if free.size > self.w.size:
             return None
         fraction = free.size / max(1, self.problem.rows.n_rows)
-        passes = _WORK_ON_FACES * self.monitor.iteration - self.worked_on_faces
-        if not 0.0 < fraction <= min(_LARGEST_FACE, passes / _FEWEST_ITERATIONS):
+        passes = self.joint.work * self.monitor.iteration - self.worked_on_faces
+        if not 0.0 < fraction <= min(self.joint.largest, passes / self.joint.fewest_iterations):
             return None
         with self.monitor.phase("faces"):
-            return self._move_together(free, passes / fraction, _SLOWEST if promising else np.inf)
+            slowest = self.joint.slowest if promising else np.inf
+            return self._move_together(free, passes / fraction, slowest)
 
     def _move_together(self, free, most, slowest):
         """Change the dual variables `free`; return the primal point ahead of them."""
         risk, rows = self.problem.risk, self.problem.rows
         face = Face(
-            rows.take(free),
-            risk.over(risk.y[free], risk.cost[free]),
-            self.alpha[free],
-            self.w,
+            rows,
+            free,
+            risk,
+            self.alpha,
+            self.w.astype(np.float64, copy=False),
             self.offset,
-            self.norms[free],
-            self.mean_dot[free] if self.mean_dot.size else self.mean_dot,
+            self.norms,
+            self.mean_dot,
         )
-        enough = _WANTED * self.monitor.tol * self.likely_primal
+        enough = self.joint.wanted * self.monitor.tol * self.likely_primal
         change, left, gap, n_iter = face.solve(enough, slowest, most, self.monitor.must_stop)
         self.worked_on_faces += n_iter * free.size / rows.n_rows
         w, z, _ = face.combine(change)
@@ -306,14 +300,10 @@ class CoordinateDescent(DescentSolver):
     descent = _Descent
 
 
-def _block(rows):
-    """Return how many neighbouring rows a uniform pass visits together.
-
-    Blocks of neighbours save a fifth of the time of memory access. If rows have few features in
-    common, they need no more passes. Otherwise, a pass over neighbours is worth much less.
-    """
+def _block(rows: SingleRows, settings: VisitSettings) -> int:
+    """Return how many neighbouring rows a uniform pass visits together."""
     filled = rows.n_entries / max(1, rows.n_rows * rows.n_features)
-    return 128 if filled < _FEW_IN_COMMON else 1
+    return settings.block if filled < settings.few_in_common else 1
 
 
 def _balance(alpha, scores, risk):

@@ -24,6 +24,7 @@ Memory besides the rows: five vectors of scores, and the memory of the bundle (s
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -36,13 +37,7 @@ from widemargin.solvers.bundle import Bundle
 from widemargin.solvers.gpu_oracle import GpuOracle
 from widemargin.solvers.line_search import ThreePoint, TruncatedGrid, bracketed, exact, grid
 from widemargin.solvers.oracle import Oracle, Place
-
-# How many steps of zero in a row before a small step is taken.
-_PATIENCE = 10
-# The reduced problem is solved to this fraction of the gap; and so is the line search, if it
-# cannot be exact.
-_REDUCED_TOLERANCE = 0.01
-_SEARCH_TOLERANCE = 0.01
+from widemargin.solvers.settings import CuttingPlaneSettings
 
 
 @dataclass(frozen=True)
@@ -52,12 +47,11 @@ class CuttingPlanes(AsksOracle):
     Parameters
     ----------
     method : {"cpa", "ocas", "gca", "gca2", "tca"}
-    smallest_step : float
-        The step taken after repeated steps of 0; with 0, they stay 0.
+    settings : CuttingPlaneSettings
     """
 
     method: str = "ocas"
-    smallest_step: float = 0.02
+    settings: CuttingPlaneSettings = CuttingPlaneSettings()
 
     def solve(self, problem: Problem, state: State, monitor: Monitor) -> State:
         """Improve `state` until `monitor` says stop; return the best points certified."""
@@ -69,23 +63,26 @@ class CuttingPlanes(AsksOracle):
 
         The planes in `bundle` must be below the oracle's risk. New planes are added to it.
         """
-        bundle = no_planes(oracle, state) if bundle is None else bundle
+        bundle = no_planes(oracle, state, self.settings) if bundle is None else bundle
         return _Run(oracle, state, self, bundle).run()
 
 
-def no_planes(oracle, state: State) -> Bundle:
+def no_planes(
+    oracle: Any, state: State, settings: CuttingPlaneSettings = CuttingPlaneSettings()
+) -> Bundle:
     """Return a bundle for an oracle's planes."""
     place = oracle.place(state.coef, state.offset)
-    return Bundle(place.vector, place.free.size, oracle.proof.merge)
+    return Bundle(place.vector, place.free.size, oracle.proof.merge, settings)
 
 
 class _Run:
     """One run: the bundle, the current point, and the best one."""
 
-    def __init__(self, oracle, state, settings, bundle):
-        self.oracle, self.monitor, self.settings = oracle, oracle.monitor, settings
+    def __init__(self, oracle: Any, state: State, solver: CuttingPlanes, bundle: Bundle):
+        self.oracle, self.monitor = oracle, oracle.monitor
+        self.method, self.settings = solver.method, solver.settings
         self.search = {"gca": grid, "gca2": TruncatedGrid(), "tca": ThreePoint()}.get(
-            settings.method, self._exact
+            solver.method, self._exact
         )
         self.last_step = 0.1
         self.zero_steps = 0  # in a row
@@ -103,7 +100,8 @@ class _Run:
             self.bundle.add(*plane)
         self._take(answer)
         with monitor.phase("reduced problem"):
-            self.bundle.solve(_REDUCED_TOLERANCE * monitor.tol * self.best_primal)
+            tolerance = self.settings.reduced_tolerance * monitor.tol * self.best_primal
+            self.bundle.solve(tolerance)
         self._check()
         while monitor.status == "running":
             self._iterate()
@@ -112,16 +110,16 @@ class _Run:
         return self._state()
 
     def _iterate(self):
-        monitor = self.monitor
+        monitor, settings = self.monitor, self.settings
         with monitor.phase("reduced problem"):
             gap = self.best_primal - self.bundle.value
-            target = Place(*self.bundle.solve(_REDUCED_TOLERANCE * gap))
-        if self.settings.method == "cpa":
+            target = Place(*self.bundle.solve(settings.reduced_tolerance * gap))
+        if self.method == "cpa":
             answer = self.oracle.jump(target)
         else:
-            tired = self.zero_steps + 1 >= _PATIENCE
-            least = self.settings.smallest_step if tired else 0.0
-            answer = self.oracle.step(self.center, target, self.search, least)
+            tired = self.zero_steps + 1 >= settings.patience
+            least = settings.smallest_step if tired else 0.0
+            answer = self.oracle.step(self.center, target, self.search, least, settings.plane_at)
             self.zero_steps = self.zero_steps + 1 if answer.step in (0.0, least) else 0
         self._take(answer)
         monitor.iteration += 1
@@ -141,7 +139,8 @@ class _Run:
             step, value = exact(penalty, line, guess=self.last_step)
         else:
             gap = self.best_primal - self.bundle.value
-            step, value = bracketed(penalty, line, self.last_step, _SEARCH_TOLERANCE * gap)
+            tolerance = self.settings.search_tolerance * gap
+            step, value = bracketed(penalty, line, self.last_step, tolerance)
         if step > 0.0:
             self.last_step = step
         return step, value

@@ -19,21 +19,7 @@ from widemargin.problem import Problem, State
 from widemargin.risk import Bound
 from widemargin.solvers.base import Solver
 from widemargin.solvers.multiple import improved
-
-# A gap check costs about two passes over all rows. It is made when the sum of the gap
-# contributions predicts success. It is made in any case if the passes since the last check are
-# this fraction of all passes and at least this number; or the smaller number if the mean of cost
-# |x|^2 is larger than _LARGE_COSTS. With large costs, the best multiple of a point is much better
-# than the point itself, and only a check finds it.
-_FRACTION_BETWEEN_CHECKS = 0.3
-_PASSES_BETWEEN_CHECKS, _WHERE_COSTS_ARE_LARGE = 20.0, 10.0
-_LARGE_COSTS = 50.0
-
-#: below this tolerance w is kept in double precision from the start
-SINGLE_PRECISION_TOL = 1e-5
-# w changes to double precision when single precision blurs the dual value by this fraction of the
-# gap allowed.
-_BLUR_ALLOWED = 0.05
+from widemargin.solvers.settings import CoordinateSettings
 
 
 @dataclass(frozen=True)
@@ -45,18 +31,20 @@ class DescentSolver(Solver):
     schedule : {"dcd", "acf"}
     seed : int
         Seed of the order of visits.
+    settings : CoordinateSettings
     """
 
     schedule: str = "acf"
     seed: int = 0
+    settings: CoordinateSettings = CoordinateSettings()
 
-    #: makes a run: (problem, state, monitor, schedule, seed) -> Descent
+    #: makes a run: (problem, state, monitor, solver) -> Descent
     descent: ClassVar[Callable[..., "Descent"]]
 
     def solve(self, problem: Problem, state: State, monitor: Monitor) -> State:
         """Improve `state` until `monitor` says stop; return the best points certified."""
         SingleRows.require(problem.rows, f"solver {self.schedule!r}")
-        return self.descent(problem, state, monitor, self.schedule, self.seed).run()
+        return self.descent(problem, state, monitor, self).run()
 
 
 class Descent(ABC):
@@ -65,8 +53,10 @@ class Descent(ABC):
     Subclasses have a schedule, and `n_counted` rows of positive cost.
     """
 
-    def __init__(self, problem, state, monitor):
-        self.problem, self.monitor = problem, monitor
+    def __init__(
+        self, problem: Problem, state: State, monitor: Monitor, settings: CoordinateSettings
+    ):
+        self.problem, self.monitor, self.settings = problem, monitor, settings
         # Each row's contribution to the gap when last visited. The sum is an estimate of the gap,
         # a little out of date. At alpha = 0 the contribution is the cost.
         self.seen_gap = np.array(problem.risk.cost)
@@ -79,8 +69,9 @@ class Descent(ABC):
         self.checked_at = 0.0
         self.seen_then = np.inf  # the estimate of the gap at the last check
         pull = problem.risk.cost * problem.rows.squared_norms()
-        large = float(pull.mean()) > _LARGE_COSTS
-        self.patience = _WHERE_COSTS_ARE_LARGE if large else _PASSES_BETWEEN_CHECKS
+        checks = settings.checks
+        large = float(pull.mean()) > checks.large_costs
+        self.patience = checks.passes_if_costs_are_large if large else checks.passes
 
     @abstractmethod
     def _pass(self) -> int:
@@ -114,7 +105,7 @@ class Descent(ABC):
         if since < self._pause(now):
             return False
         self.predicted = self.optimism * self._gap_in_sight()
-        if since >= max(self.patience, _FRACTION_BETWEEN_CHECKS * now):
+        if since >= max(self.patience, self.settings.checks.fraction * now):
             return True
         if not self._is_promising():
             return False
@@ -142,9 +133,10 @@ class Descent(ABC):
         if dual.value > self.best_dual.value:
             self.best_dual = dual
             self.best.dual = alpha
-        coef, offset, primal = improved(
-            self.problem, coef, offset, scores, primal, self.best_dual, self.monitor.tol
-        )
+        if self.settings.checks.tries_multiples:
+            coef, offset, primal = improved(
+                self.problem, coef, offset, scores, primal, self.best_dual, self.monitor.tol
+            )
         if primal.value < self.best_primal.value:
             self.best_primal = primal
             self.best.coef, self.best.offset = coef, offset
@@ -170,7 +162,7 @@ class Descent(ABC):
         At every check the exact w replaces it.
         """
         single = self.problem.rows.dtype == np.float32
-        return single and self.monitor.tol >= SINGLE_PRECISION_TOL
+        return single and self.monitor.tol >= self.settings.checks.single_precision_tol
 
     def _is_blurred(self, w_w, w_scores, primal):
         """Return whether the tracked w differs too much from the w of alpha.
@@ -178,5 +170,6 @@ class Descent(ABC):
         `w_scores`, the dual variables times the scores of w, would be w.w without this difference.
         The dual value is off by as much.
         """
-        allowed = _BLUR_ALLOWED * self.monitor.tol * min(primal, self.best_primal.value)
+        blur_allowed = self.settings.checks.blur_allowed
+        allowed = blur_allowed * self.monitor.tol * min(primal, self.best_primal.value)
         return abs(w_w - w_scores) > allowed

@@ -22,22 +22,19 @@ GPCG (More and Toraldo 1991) alternates in this way between joint steps and proj
 here passes of coordinate descent take the place of projected gradients.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+
+from widemargin.data.rows import SingleRows
+from widemargin.kernels import face as kernels
+from widemargin.risk import MarginRisk
 
 # Step lengths: fractions of d; and along the part of r that is left over, multiples of the step
 # that takes the largest dual variable across its box, or to the maximum before.
 _FRACTIONS = (1.0, 0.5, 0.25, 0.1)
 _FIRST_MULTIPLE, _GROWTH, _LAST_MULTIPLE = 1.0 / 64.0, 4.0, 64.0
-# After how many iterations the gap is estimated, and for which multiples of w: one, and those that
-# raise the margins of rows by this many times their mean error.
-_ITERATIONS_BETWEEN_LOOKS = 4
-_LIFTS = np.array([0.0, 1.0, 2.0, 4.0])
-# A residual has no curvature if its curvature is this much smaller than that of single rows. It is
-# zero if its square is this fraction of the first one.
-_NO_CURVATURE = 1e-13
-_NOTHING = 1e-24
 
 
 class Face:
@@ -45,31 +42,44 @@ class Face:
 
     Parameters
     ----------
-    rows : Rows of shape (m, d)
+    rows : SingleRows of shape (n, d)
+    index : ndarray of shape (m,), int
+        The rows whose variables change. Their costs are positive.
     risk : MarginRisk
-        Of these rows; its loss has eps = 0.
-    alpha : ndarray of shape (m,)
-    w : ndarray of shape (d,)
-    offset, norms, mean_dot : ndarray of shape (3,), (m,), (m,) or (0,)
+        Of all rows; its loss has eps = 0.
+    alpha : ndarray of shape (n,)
+    w : ndarray of shape (d,), float64
+    offset, norms, mean_dot : ndarray of shape (3,), (n,), (n,) or (0,)
         As in the kernels of coordinate descent.
     """
 
-    def __init__(self, rows, risk, alpha, w, offset, norms, mean_dot):
-        self.rows, self.alpha, self.mean_dot = rows, alpha, mean_dot
-        self.y, self.risk = risk.y.astype(np.float64), risk
-        self.shift, self.lower, self.upper = risk.shift, risk.lower, risk.upper
-        b, z, self.k = offset
-        margins = self.y * self._scores(w, z, -b)
-        self.residual = 1.0 - margins - self.shift * alpha
-        self.square = float(w @ w)
-        curvature = norms + self.k + self.shift - (2.0 * mean_dot if mean_dot.size else 0.0)
-        self.root = np.sqrt(curvature)
-        self.signs_over_root, self.shift_over_curvature = (
-            self.y / self.root,
-            self.shift / curvature,
-        )
+    def __init__(
+        self,
+        rows: SingleRows,
+        index: np.ndarray,
+        risk: MarginRisk,
+        alpha: np.ndarray,
+        w: np.ndarray,
+        offset: np.ndarray,
+        norms: np.ndarray,
+        mean_dot: np.ndarray,
+    ):
+        self.rows, self.index, self.mean_dot = rows, index, mean_dot
+        self.low, self.high, self.bend = risk.loss.low, risk.loss.high, risk.loss.bend
+        self.k = float(offset[2])
+        self.system = np.empty((kernels.SYSTEM_SIZE, index.size))
+        self.vectors = np.empty((kernels.VECTORS_SIZE, index.size))
+        self.numbers = np.zeros(kernels.NUMBERS_SIZE)
+        self.scratch, self.combined = np.empty(index.size), np.empty(rows.n_features)
+        kernels.start(
+            rows.arrays, index, risk.y, risk.cost, alpha, self.bend, w, offset, norms, mean_dot,
+            self.system, self.numbers,
+        )  # fmt: skip
+        self.root, self.residual = self.system[kernels.ROOT], self.system[kernels.RIGHT]
 
-    def solve(self, enough, slowest, most, must_stop):
+    def solve(
+        self, enough: float, slowest: float, most: float, must_stop: Callable[[], bool]
+    ) -> tuple[np.ndarray, np.ndarray | None, float, int]:
         """Find d by conjugate residuals.
 
         They end when the gap contributions of these rows are at most `enough`, when these are more
@@ -86,52 +96,22 @@ class Face:
             The last estimate of these rows' gap contributions; infinite if there was none.
         n_iter : int
         """
-        residual = self.residual / self.root
-        change = np.zeros_like(residual)
-        direction, image = residual, self._scaled_product(residual)
-        curvature = float(residual @ image)
-        square = float(residual @ residual)
-        nothing = _NOTHING * square
-        n_iter, gap = 0, np.inf
-        while n_iter < most and square > nothing and curvature > _NO_CURVATURE * square:
-            step = curvature / float(image @ image)
-            change += step * direction
-            residual = residual - step * image
-            square = float(residual @ residual)
-            n_iter += 1
-            if n_iter % _ITERATIONS_BETWEEN_LOOKS == 0:
-                gap, last = self._gap(change / self.root, self.root * residual), gap
-                if gap <= enough or gap > slowest * last:
-                    return change / self.root, None, gap, n_iter
+        n_iter = max(1, self.rows.rows_per_call // max(1, 2 * self.index.size))
+        self.numbers[kernels.BEGUN], how = 0.0, kernels.RUNNING
+        while how == kernels.RUNNING:
+            how = kernels.iterate(
+                self.rows.arrays, self.index, self.mean_dot, self.k, self.system, self.vectors,
+                self.numbers, self.low, self.high, self.bend, enough, slowest, most, n_iter,
+                self.scratch, self.combined,
+            )  # fmt: skip
             if must_stop():
                 break
-            of_residual = self._scaled_product(residual)
-            curvature, before = float(residual @ of_residual), curvature
-            direction = residual + curvature / before * direction
-            image = of_residual + curvature / before * image
-        return change / self.root, residual / self.root, gap, n_iter
+        change = self.vectors[kernels.CHANGE] / self.root
+        left = self.vectors[kernels.RESIDUAL] / self.root if how != kernels.ENOUGH else None
+        gap, made = self.numbers[kernels.GAP], self.numbers[kernels.ITERATIONS]
+        return change, left, float(gap), int(made)
 
-    def _gap(self, change, residual):
-        """Return these rows' contributions to the gap between alpha and w + X^T (change y).
-
-        Multiples of that point are tried, too: see multiple.py.
-        """
-        moved = float(change @ (self.residual - residual - self.shift * change))
-        along = float(change @ (1.0 - self.residual - self.shift * self.alpha))
-        square = self.square + 2.0 * along + moved
-        short = residual + self.shift * (self.alpha + change)  # 1 - margin
-        usual = float(np.abs(short).mean())
-        gaps = []
-        for more in usual * _LIFTS:
-            still = (1.0 + more) * short - more
-            gaps_of_rows = self.risk.losses(still) - self.alpha * (
-                still - 0.5 * self.shift * self.alpha
-            )
-            distance = more * more * square + 2.0 * more * (along + moved) + moved
-            gaps.append(float(gaps_of_rows.sum()) + 0.5 * distance)
-        return min(gaps)
-
-    def step(self, change, left) -> "Step":
+    def step(self, change: np.ndarray, left: np.ndarray | None) -> "Step":
         """Return the best step within the bounds, of those tried along both directions.
 
         It is zero if none of them raises the dual.
@@ -146,31 +126,22 @@ class Face:
             best = self._farther(left, best)
         return best
 
-    def combine(self, change):
+    def combine(self, change: np.ndarray) -> tuple[np.ndarray, float, float]:
         """Return X^T (change y), the sum of (change y), and its dot product with `mean_dot`."""
-        return self._combine(change * self.y)
+        w = np.empty(self.rows.n_features)
+        signed = change * self.system[kernels.LABEL]
+        return w, *kernels.combine(self.rows.arrays, self.index, signed, self.mean_dot, w)
 
-    def _combine(self, signed):
-        w_mean_dot = float(signed @ self.mean_dot) if self.mean_dot.size else 0.0
-        return self.rows.combine(signed), float(signed.sum()), w_mean_dot
-
-    def _scores(self, w, z, w_mean_dot):
-        scores = self.rows.scores(w)
-        if offset := z * self.k - w_mean_dot:
-            scores += offset
-        if self.mean_dot.size:
-            scores -= z * self.mean_dot
-        return scores
-
-    def _scaled_product(self, scaled):
+    def _scaled_product(self, scaled: np.ndarray) -> np.ndarray:
         """Return Q (scaled / root) / root: the product with a matrix whose diagonal is 1."""
-        product = self._scores(*self._combine(self.signs_over_root * scaled))
-        product *= self.signs_over_root
-        if self.risk.loss.is_smooth:
-            product += self.shift_over_curvature * scaled
+        product = np.empty_like(scaled)
+        kernels.multiply(
+            self.rows.arrays, self.index, self.mean_dot, self.k, self.system, scaled, product,
+            self.scratch, self.combined,
+        )  # fmt: skip
         return product
 
-    def _farther(self, left, best):
+    def _farther(self, left: np.ndarray, best: "Step") -> "Step":
         """Take longer and longer steps along `left` while the dual rises."""
         base, unit = best.change, self._across(left)
         multiple = _FIRST_MULTIPLE
@@ -181,24 +152,24 @@ class Face:
             best, multiple = here, _GROWTH * multiple
         return best
 
-    def _across(self, left):
+    def _across(self, left: np.ndarray) -> float:
         """Return the multiple of `left` that crosses the box, or reaches the dual's maximum."""
         largest = float(np.abs(left).max())
         if largest == 0.0:
             return 0.0
-        across = float((self.upper - self.lower).max()) / largest
+        across = (self.high - self.low) * float(self.system[kernels.COST].max()) / largest
         scaled = self.root * left
         slope, bend = float(scaled @ scaled), float(scaled @ self._scaled_product(scaled))
         return min(across, slope / bend) if bend > 0.0 else across
 
-    def _better(self, change, best):
+    def _better(self, change: np.ndarray, best: "Step") -> "Step":
         """Return the step of this change, clipped to the bounds, if it is better than `best`."""
-        change = np.clip(self.alpha + change, self.lower, self.upper) - self.alpha
-        w, z, w_mean_dot = combined = self.combine(change)
-        bend = float(w @ w) + self.k * z * z - 2.0 * z * w_mean_dot
-        bend += float((self.shift * change) @ change)
-        gain = float(self.residual @ change) - 0.5 * bend
-        return Step(gain, change, combined) if gain > best.gain else best
+        clipped, w = np.empty_like(change), np.empty(self.rows.n_features)
+        gain, *sums = kernels.clipped_gain(
+            self.rows.arrays, self.index, self.mean_dot, self.k, self.system, self.low, self.high,
+            change, clipped, self.scratch, w,
+        )  # fmt: skip
+        return Step(gain, clipped, (w, *sums)) if gain > best.gain else best
 
 
 class Step(NamedTuple):

@@ -13,7 +13,7 @@ from widemargin.monitor import Monitor
 from widemargin.problem import Problem
 from widemargin.risk import MarginRisk
 from widemargin.solvers.line_search import Penalty
-from widemargin.solvers.oracle import LONG_STEP, PLANE_AT, ROUNDING, Answer, Oracle, Place
+from widemargin.solvers.oracle import LONG_STEP, ROUNDING, Answer, Oracle, Place
 
 
 class PlaceAhead(Place):
@@ -43,7 +43,7 @@ class GpuOracle(Oracle):
         """Return whether there is a kernel for this problem's line search."""
         return problem.rows.device == "cuda" and isinstance(problem.risk, MarginRisk)
 
-    def step(self, center, target, search, instead_of_zero) -> Answer:
+    def step(self, center, target, search, instead_of_zero, plane_at) -> Answer:
         risk = self.problem.risk
         assert isinstance(risk, MarginRisk)
         self._add_scores(target, self._rounded(target))
@@ -58,7 +58,7 @@ class GpuOracle(Oracle):
                 moved.sum(),
                 self.guess,
                 instead_of_zero,
-                PLANE_AT,
+                plane_at,
             )
         with self.monitor.phase("planes"):
             a = self._combine(slope)

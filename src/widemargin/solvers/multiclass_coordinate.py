@@ -26,25 +26,27 @@ import numpy as np
 
 from widemargin import threads
 from widemargin.certificate import lower_bound, upper_bound
+from widemargin.data.rows import SingleRows
 from widemargin.kernels import multiclass as kernels
-from widemargin.problem import Intercept
-from widemargin.risk import Bound
+from widemargin.monitor import Monitor
+from widemargin.problem import Intercept, Problem, State
+from widemargin.risk import Bound, CrammerSinger
 from widemargin.solvers.absorbed import constant_feature, kept
 from widemargin.solvers.descent import Descent, DescentSolver
-from widemargin.solvers.schedule import PREFERENCES, Preferred, Shrinking
+from widemargin.solvers.schedule import Preferred, Shrinking
+from widemargin.solvers.settings import VisitSettings
 
-# How far the fixed part of the offset moves to its goal after each pass. If it moved all the way,
-# with overrelaxed steps, it could oscillate for ever if there are few rows.
-_ABSORBED = 0.5
-# Dense rows with a smaller fraction of nonzero entries are visited as CSR.
-_WORTH_CSR = 0.25
+#: a problem of several classes over rows in memory
+ClassesProblem = Problem[SingleRows, CrammerSinger]
 
 
 class _Descent(Descent):
     """One run: the arrays that the kernels work on."""
 
-    def __init__(self, problem, state, monitor, schedule, seed):
-        super().__init__(problem, state, monitor)
+    def __init__(
+        self, problem: ClassesProblem, state: State, monitor: Monitor, solver: DescentSolver
+    ):
+        super().__init__(problem, state, monitor, solver.settings)
         rows, risk = problem.rows, problem.risk
         (self.k,) = risk.outputs
         self.own = np.arange(rows.n_rows), risk.y
@@ -52,9 +54,10 @@ class _Descent(Descent):
         counted = np.flatnonzero(self.cost > 0.0).astype(np.uint32)
         self.n_counted = max(1, counted.size)
         self.empty = np.setdiff1d(np.arange(self.k), self.y[counted])
-        self.schedule = _SCHEDULES[schedule](counted, rows.n_rows, seed)
+        visits = self.settings.visits
+        self.schedule = _SCHEDULES[solver.schedule](counted, rows.n_rows, solver.seed, visits)
         self.norms = rows.squared_norms()
-        self.rows = _to_visit(rows)
+        self.rows = _to_visit(rows, self.settings.worth_csr)
         self._start_from(state)
         self.exact_W = self._weights(np.float64)  # of the last check
         self.W = self._weights(np.float32) if self._single_will_do else self.exact_W
@@ -102,7 +105,8 @@ class _Descent(Descent):
             self.offset = np.zeros((2, self.k))
             if counted.size:
                 spread = float(self.norms[counted].mean())
-                self.K = constant_feature(intercept, spread, float(self.cost[counted].mean()))
+                mean_cost, scale = float(self.cost[counted].mean()), self.settings.constant_feature
+                self.K = constant_feature(intercept, spread, mean_cost, scale)
             self.offset[0] = kept(intercept, self.K) * state.offset
 
     def _first_check(self):
@@ -123,14 +127,15 @@ class _Descent(Descent):
             visits = min(begin + rows_per_call, order.size)
             kernels.visit_rows(
                 self.rows, self.norms, self.y, self.cost, self.shares, self.W, self.offset,
-                self.K, self.seen_gap, order, begin, visits, self.gains, self.rooms, *room,
+                self.K, self.seen_gap, order, begin, visits, self.settings.visits.overstep,
+                self.gains, self.rooms, *room,
             )  # fmt: skip
             if self.monitor.must_stop():
                 break
         self.monitor.iteration += visits / self.n_counted
         if self.problem.intercept is not Intercept.NONE:
             goal = kept(self.problem.intercept, self.K) * self._model_offset()
-            self.offset[0] += _ABSORBED * (goal - self.offset[0])
+            self.offset[0] += self.settings.absorbed * (goal - self.offset[0])
         if visits == order.size:
             now = self._model_offset()
             self.schedule.learn(order, self.gains[:visits], self.rooms[:visits], now)
@@ -247,7 +252,7 @@ class MulticlassDescent(DescentSolver):
     descent = _Descent
 
 
-def _to_visit(rows):
+def _to_visit(rows: SingleRows, worth_csr: float) -> tuple[np.ndarray, ...]:
     """Return the rows for the kernels: those given, or a CSR copy of dense rows full of zeros."""
     if len(rows.arrays) == 3:
         return rows.arrays
@@ -256,7 +261,7 @@ def _to_visit(rows):
     for begin, end in rows.ranges(0, rows.n_rows):
         kernels.count_entries(X, begin, end, indptr)
     np.cumsum(indptr, out=indptr)
-    if indptr[-1] >= _WORTH_CSR * X.size:
+    if indptr[-1] >= worth_csr * X.size:
         return rows.arrays
     values = np.empty(indptr[-1], X.dtype)
     indices = np.empty(indptr[-1], np.uint16 if X.shape[1] <= 1 << 16 else np.uint32)
@@ -288,8 +293,8 @@ class _Uniform(Shrinking):
 class _Adaptive(Preferred):
     """Rows in proportion to preferences, which adapt to the gains of visits."""
 
-    def __init__(self, rows, n_rows, seed):
-        super().__init__(rows, n_rows, seed)
+    def __init__(self, rows: np.ndarray, n_rows: int, seed: int, settings: VisitSettings):
+        super().__init__(rows, n_rows, seed, settings)
         self.mean_gain = 0.0  # fading; zero until known
 
     def next_order(self):
@@ -301,9 +306,11 @@ class _Adaptive(Preferred):
     def learn(self, order, gains, rooms, offset):
         """Raise the preferences of rows that gained more than the mean."""
         if self.mean_gain > 0.0:
+            lowest, highest, rate, _ = self.settings.preferences
             self.mean_gain = kernels.prefer(
-                order, gains, self.preference, *PREFERENCES, 1.0 / self.rows.size, self.mean_gain
-            )
+                order, gains, self.preference, lowest, highest, rate, 1.0 / self.rows.size,
+                self.mean_gain,
+            )  # fmt: skip
         elif gains.size:
             # If nothing was gained there is no mean gain: the next pass is uniform again.
             self.mean_gain = float(gains.mean())

@@ -21,8 +21,6 @@ from widemargin.problem import Intercept, Problem
 from widemargin.solvers.line_search import Penalty
 from widemargin.solvers.proof import proof_for
 
-# The plane is taken at this fraction of the way from the best point to the reduced solution.
-PLANE_AT = 0.1
 # Sums and differences are zero if they are this small a fraction of their terms.
 ROUNDING = 1e-13
 # Scores are recomputed if they are sums of terms this many times as large as they are: the
@@ -107,11 +105,19 @@ class Oracle:
         place.made_of = math.sqrt(2.0 * penalty) + _largest(place.free)
         return self._answer(step, place, penalty + cut.value, cut, place)
 
-    def step(self, center: Place, target: Place, search: Search, instead_of_zero: float) -> Answer:
+    def step(
+        self,
+        center: Place,
+        target: Place,
+        search: Search,
+        instead_of_zero: float,
+        plane_at: float,
+    ) -> Answer:
         """Move the center towards the target by the step that `search` finds.
 
-        If that is zero, the step is `instead_of_zero`. The target becomes the point of the plane.
-        Both change in place.
+        If that is zero, the step is `instead_of_zero`. The target becomes the point of the plane,
+        at the fraction `plane_at` of the way from the new center to the target. Both change in
+        place.
         """
         coef = self._rounded(target)
         with self.monitor.phase("line search"):
@@ -135,7 +141,7 @@ class Oracle:
             if step == 0.0 and instead_of_zero > 0.0:
                 step = instead_of_zero
                 value = penalty.at(step) + float(line.evaluate([step]).values[0])
-            beyond = PLANE_AT * (1.0 - step)
+            beyond = plane_at * (1.0 - step)
             size, way = penalty.length(step), penalty.length(1.0) + _largest(target.free)
             made_of = abs(1.0 - step) * center.made_of + abs(step) * way
             center.vector = center.vector + step * ahead

@@ -18,29 +18,23 @@ from widemargin.arrays import parts_of
 from widemargin.certificate import certificate_of, certify_in_one_pass
 from widemargin.kernels import coordinate as kernels
 from widemargin.kernels import rows as row_kernels
-from widemargin.problem import Intercept, State
+from widemargin.monitor import Monitor
+from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Bound
 from widemargin.solvers.absorbed import constant_feature, kept
 from widemargin.solvers.multiple import improved
 from widemargin.solvers.pieces import Piece
-from widemargin.solvers.schedule import OVERSTEP
+from widemargin.solvers.settings import OutOfCoreSettings
 
 # Bytes per row that are needed whatever the budget: alpha, cost, label and gap contribution;
 # scores, their multiple and dual variables during a check; and the labels that the caller keeps.
 _BYTES_PER_ROW = 8 + 8 + 1 + 4 + 1 + 8 + 8 + 8 + 16
 # Bytes per feature: w, the best w, and the exact one during a check.
 _BYTES_PER_FEATURE = 8 + 8 + 8
-# The fraction of the remaining budget that pieces may take: they leave holes as they come and go.
-_USABLE = 0.7
 # Blocks that wait for the trainer; and blocks in memory, with those that both threads work on, the
 # batch that the reader decodes, and what Arrow keeps for the next one.
 _BLOCKS_AHEAD, _BLOCKS_IN_MEMORY = 2, 8
 _BLOCK_BYTES = 4 << 20
-# A check costs a pass. It is made when the gap contributions predict success. It is also made
-# after this many passes, if these are at least this fraction of all passes.
-_PASSES_BETWEEN_CHECKS, _FRACTION_BETWEEN_CHECKS = 5, 0.25
-# Below this tolerance w is kept in double precision.
-_SINGLE_PRECISION_TOL = 1e-4
 _NO_MEAN_DOT, _NO_REST = np.empty(0), 0
 
 
@@ -51,7 +45,7 @@ def bytes_beside_rows(problem):
     return n * _BYTES_PER_ROW + d * _BYTES_PER_FEATURE + _BLOCKS_IN_MEMORY * _BLOCK_BYTES
 
 
-def room_for_rows(problem, memory_budget):
+def room_for_rows(problem: Problem, memory_budget: int, settings: OutOfCoreSettings) -> float:
     """Return how many bytes of rows fit into the budget; ValueError if none."""
     needed = bytes_beside_rows(problem)
     least = needed + 2 * _BLOCK_BYTES
@@ -61,14 +55,21 @@ def room_for_rows(problem, memory_budget):
             f"memory_budget is {memory_budget / 2**20:,.0f} MiB, and {n:,} rows of {d:,} features "
             f"need {least / 2**20:,.0f} MiB at least, for w, alpha and the blocks being read"
         )
-    return _USABLE * (memory_budget - needed)
+    return settings.usable * (memory_budget - needed)
 
 
 class OutOfCore:
     """One run: arrays over all rows, visits of pieces, and gap checks."""
 
-    def __init__(self, problem, state, monitor, seed):
-        self.problem, self.monitor = problem, monitor
+    def __init__(
+        self,
+        problem: Problem,
+        state: State,
+        monitor: Monitor,
+        seed: int,
+        settings: OutOfCoreSettings,
+    ):
+        self.problem, self.monitor, self.settings = problem, monitor, settings
         risk = problem.risk
         self.random = np.random.default_rng(seed)
         self.generator = self.random.integers(1, 2**63, 1).astype(np.uint64)
@@ -76,7 +77,7 @@ class OutOfCore:
         self.alpha = np.array(state.dual)
         self.seen_gap = risk.cost.astype(np.float32)
         # Random access to w takes half the time in single precision. Checks restore the exact w.
-        single = monitor.tol >= _SINGLE_PRECISION_TOL
+        single = monitor.tol >= settings.single_precision_tol
         self.w = np.array(state.coef, dtype=np.float32 if single else np.float64)
         self.offset = np.array([0.0, float(self.alpha @ risk.y), 0.0])  # [b, z, k] of the kernels
         if problem.intercept is not Intercept.NONE:
@@ -114,7 +115,8 @@ class OutOfCore:
     def _set_intercept(self, mean_square):
         intercept = self.problem.intercept
         mean_cost = float(self.problem.risk.cost.sum()) / self.n_counted
-        self.offset[2] = constant_feature(intercept, mean_square, mean_cost)
+        scale = self.settings.constant_feature
+        self.offset[2] = constant_feature(intercept, mean_square, mean_cost, scale)
         self.offset[0] *= kept(intercept, self.offset[2])
 
     def visit(self, piece, too_large=np.inf, too_small=-np.inf):
@@ -146,7 +148,7 @@ class OutOfCore:
                 _NO_REST,
                 too_large,
                 too_small,
-                OVERSTEP,
+                self.settings.overstep,
                 self.tally,
             )
         self.alpha[piece.ids] = alpha
@@ -167,8 +169,9 @@ class OutOfCore:
     def worth_checking(self):
         """Return, after a pass over the disk, whether a check is due or would succeed."""
         self.predicted = self.optimism * float(self.seen_gap.sum(dtype=np.float64))
-        since = self.passes - self.checked_at
-        if since >= max(_PASSES_BETWEEN_CHECKS, _FRACTION_BETWEEN_CHECKS * self.passes):
+        since, settings = self.passes - self.checked_at, self.settings
+        fraction = settings.fraction_between_checks * self.passes
+        if since >= max(settings.passes_between_checks, fraction):
             return True
         penalty = 0.5 * float(np.vdot(self.w.astype(np.float64), self.w))
         if self.problem.intercept is Intercept.PENALIZED:

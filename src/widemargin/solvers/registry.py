@@ -43,8 +43,8 @@ class Declaration:
         A few words for help texts.
     classes : mapping from RiskKind to str
         The risks it takes, and the subclass of `base.Solver` that solves each: "module:Class".
-    settings : mapping
-        Keyword arguments of these classes.
+    arguments : mapping
+        Keyword arguments of these classes. Without `settings`, they have their defaults.
     told : tuple of {"seed", "memory_budget"}
         Further keyword arguments, which the user chooses.
     rows : tuple of Place
@@ -64,7 +64,7 @@ class Declaration:
     classes: Mapping[RiskKind, str]
     rows: tuple[Place, ...]
     counts: Literal["pass", "iteration"]
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
     told: tuple[Literal["seed", "memory_budget"], ...] = ()
     splits_rows: bool = False
     shares_passes: bool = False
@@ -83,7 +83,7 @@ def _coordinate_descent(name: str, summary: str) -> Declaration:
             RiskKind.MARGIN: "widemargin.solvers.coordinate:CoordinateDescent",
             RiskKind.CRAMMER_SINGER: "widemargin.solvers.multiclass_coordinate:MulticlassDescent",
         },
-        settings={"schedule": name},
+        arguments={"schedule": name},
         told=("seed",),
         rows=(Place.MEMORY,),
         counts="pass",
@@ -95,19 +95,19 @@ def _cutting_planes(name: str, summary: str, *more_rows: Place) -> Declaration:
         name=name,
         summary=summary,
         classes=dict.fromkeys(RiskKind, "widemargin.solvers.cutting_plane:CuttingPlanes"),
-        settings={"method": name},
+        arguments={"method": name},
         rows=(Place.MEMORY, Place.PRODUCTS, Place.DISK, Place.GPU, *more_rows),
         counts="iteration",
         splits_rows=True,
     )
 
 
-def _out_of_core(name: str, summary: str, solver: str, **settings: Any) -> Declaration:
+def _out_of_core(name: str, summary: str, solver: str, **arguments: Any) -> Declaration:
     return Declaration(
         name=name,
         summary=summary,
         classes={RiskKind.MARGIN: solver},
-        settings=settings,
+        arguments=arguments,
         told=("memory_budget", "seed"),
         rows=(Place.DISK,),
         counts="pass",

@@ -10,25 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from widemargin.kernels import coordinate as kernels
+from widemargin.solvers.settings import VisitSettings
 
-#: Glasmachers & Dogan's constants: lowest and highest preference, and how fast they change
-PREFERENCES = 1.0 / 20.0, 20.0, 1.0 / 5.0
-# A pass of the adaptive schedule visits each row at most once, if that leaves at least this
-# fraction of all rows. Below it, composing the order would cost more than the visits.
-_SMALLEST_PASS = 0.2
-# Preferences at a warm start: of dual variables between bounds, at a bound but not zero, and zero.
-_INSIDE, _AT_BOUND, _AT_ZERO = 2.0, 0.5, 0.2
-# A row at a bound becomes inactive if the squared change of w by its step beyond the bound is more
-# than this many times the largest of any row in the last pass.
-_PUSHED = 1.0
-# How many passes a row rests if a uniform pass finds it at a bound with nothing to gain.
-_REST = 2
-#: Overrelaxation: steps are longer by this factor than to the maximum over one variable. Any
-#: factor below 2 raises the dual; this one saves up to a third of the visits if there are many.
-OVERSTEP = 1.3
-# In the first uniform passes steps are shorter: longer ones would take many variables to a bound
-# too early.
-_OVERSTEP_AT_FIRST, _FIRST_PASSES = 1.1, 30
 # The place of `offset` among the kernels' arguments.
 _OFFSET = 8
 
@@ -43,13 +26,14 @@ class _Schedule:
     n_rows : int
         How many rows there are in all.
     seed : int
+    settings : VisitSettings
     """
 
     #: whether joint steps for free dual variables are worth their cost
     faces: ClassVar[bool] = False
 
-    def __init__(self, rows, n_rows, seed):
-        self.rows, self.order = rows, rows.copy()
+    def __init__(self, rows: np.ndarray, n_rows: int, seed: int, settings: VisitSettings):
+        self.rows, self.order, self.settings = rows, rows.copy(), settings
         # The state of xorshift64 must not be zero.
         self.generator = np.array([2 * seed + 1], dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         self.last_count = rows.size
@@ -70,8 +54,8 @@ class Shrinking(_Schedule):
     #: the largest move of the offsets of all classes
     largest: ClassVar[Callable[..., float]] = staticmethod(np.max)
 
-    def __init__(self, rows, n_rows, seed):
-        super().__init__(rows, n_rows, seed)
+    def __init__(self, rows: np.ndarray, n_rows: int, seed: int, settings: VisitSettings):
+        super().__init__(rows, n_rows, seed, settings)
         self._bring_back_all()
 
     def _start_with(self, active):
@@ -106,20 +90,21 @@ class Shrinking(_Schedule):
 class Preferred(_Schedule):
     """Rows in proportion to preferences."""
 
-    def __init__(self, rows, n_rows, seed):
-        super().__init__(rows, n_rows, seed)
+    def __init__(self, rows: np.ndarray, n_rows: int, seed: int, settings: VisitSettings):
+        super().__init__(rows, n_rows, seed, settings)
         self.preference = np.zeros(n_rows)
         self.preference[rows] = 1.0
         self.informed = False  # before the first pass
         # Credits start at random, so that rows of equal preference are not due in the same pass.
         self.credit = np.random.default_rng(seed).random(n_rows)
-        self.least = _SMALLEST_PASS * rows.size
+        self.least = settings.smallest_pass * rows.size
 
     def inform(self, inside, at_bound):
         # Rows between their bounds have the most to gain. Few of those at zero will leave it.
-        counted = self.preference > 0.0
-        for rows, preference in ((counted, _AT_ZERO), (at_bound, _AT_BOUND), (inside, _INSIDE)):
-            self.preference[counted & rows] = preference
+        counted, settings = self.preference > 0.0, self.settings
+        self.preference[counted] = settings.at_zero
+        self.preference[counted & at_bound] = settings.at_bound
+        self.preference[counted & inside] = settings.inside
         self.informed = True
 
     def activate(self, wanted):
@@ -142,9 +127,11 @@ class UniformSchedule(Shrinking):
 
     largest = staticmethod(float)  # there is only one offset
 
-    def __init__(self, rows, n_rows, seed, block):
+    def __init__(
+        self, rows: np.ndarray, n_rows: int, seed: int, settings: VisitSettings, block: int
+    ):
         self.status = np.empty(n_rows, dtype=np.uint8)
-        super().__init__(rows, n_rows, seed)
+        super().__init__(rows, n_rows, seed, settings)
         self.block, self.tally = block, np.zeros(kernels.TALLY_SIZE)
         self.due = np.empty_like(rows)
         self.n_passes = 0
@@ -165,12 +152,14 @@ class UniformSchedule(Shrinking):
             count = self._find_due()
         kernels.shuffle_blocks(self.due[:count], self.block, self.generator, self.order)
         self.last_count = count
-        overstep = OVERSTEP if self.n_passes >= _FIRST_PASSES else _OVERSTEP_AT_FIRST
+        settings = self.settings
+        is_first = self.n_passes < settings.first_passes
+        overstep = settings.first_overstep if is_first else settings.overstep
         visits = 0
         for begin in range(0, count, rows_per_call):
             visits = min(begin + rows_per_call, count)
             kernels.uniform_pass(
-                *arguments, self.order, begin, visits, self.status, _REST, self.too_large,
+                *arguments, self.order, begin, visits, self.status, settings.rest, self.too_large,
                 self.too_small, overstep, tally,
             )  # fmt: skip
             if must_stop():
@@ -203,8 +192,10 @@ class AdaptiveSchedule(Preferred):
 
     faces = True
 
-    def __init__(self, rows, n_rows, seed, block):
-        super().__init__(rows, n_rows, seed)
+    def __init__(
+        self, rows: np.ndarray, n_rows: int, seed: int, settings: VisitSettings, block: int
+    ):
+        super().__init__(rows, n_rows, seed, settings)
         self.block, self.tally = block, np.zeros(kernels.TALLY_SIZE)
         self.place = np.zeros(2, dtype=np.intp)  # rows of the pass visited so far, and in all
         self.tally[kernels.TOO_LARGE] = self.tally[kernels.SMALLEST] = np.inf
@@ -223,7 +214,7 @@ class AdaptiveSchedule(Preferred):
 
         `absorbing` are K and `kept`, see absorbed.py.
         """
-        m, tally, place = self.rows.size, self.tally, self.place
+        m, tally, place, settings = self.rows.size, self.tally, self.place, self.settings
         first = tally[kernels.MEAN_GAIN] == 0.0
         if first:
             enough = 1  # the next pass needs the mean gain of this one
@@ -235,8 +226,8 @@ class AdaptiveSchedule(Preferred):
         while True:
             some = kernels.adaptive_passes(
                 *arguments, self.order, place, enough - visits, rows_per_call, self.preference,
-                *PREFERENCES, 1.0 / m, _PUSHED, OVERSTEP, self.credit, self.least,
-                self.generator, *absorbing, tally,
+                *settings.preferences, 1.0 / m, settings.pushed, settings.overstep, self.credit,
+                self.least, self.generator, *absorbing, tally,
             )  # fmt: skip
             visits += some
             ended = place[0] == place[1]

@@ -26,14 +26,8 @@ from widemargin.problem import Problem, State
 from widemargin.solvers.base import Solver
 from widemargin.solvers.out_of_core import END_OF_PASS, OutOfCore, Reader, room_for_rows
 from widemargin.solvers.pieces import Piece
+from widemargin.solvers.settings import OutOfCoreSettings
 
-# If more than the first fraction of memory is used, it is nearly full, and eps is multiplied by
-# the second.
-_NEARLY_FULL, _SHRINK = 0.9, 0.9
-# At least this many visits to kept rows for each row that is read.
-_VISITS_TO_KEPT_ROWS = 4.0
-# Pieces below this number of bytes are joined, so that a kernel takes longer than calling it.
-_SMALL_PIECE = 1 << 20
 # How many seconds to wait for the reader if there are no rows in memory.
 _PATIENCE = 0.05
 
@@ -47,23 +41,25 @@ class Stream(Solver):
     memory_budget : int
         Bytes.
     seed : int
+    settings : OutOfCoreSettings
     """
 
     memory_budget: int
     seed: int = 0
+    settings: OutOfCoreSettings = OutOfCoreSettings()
 
     def solve(self, problem: Problem, state: State, monitor: Monitor) -> State:
         """Improve `state` until `monitor` says stop; return the best points certified."""
         BlockRows.require(problem.rows, "solver 'stream'")
-        room = room_for_rows(problem, self.memory_budget)
-        return _Run(problem, state, monitor, self.seed, room).run()
+        room = room_for_rows(problem, self.memory_budget, self.settings)
+        return _Run(problem, state, monitor, room, self.seed, self.settings).run()
 
 
 class _Run(OutOfCore):
-    def __init__(self, problem, state, monitor, seed, room):
-        super().__init__(problem, state, monitor, seed)
+    def __init__(self, problem, state, monitor, room: float, seed: int, settings):
+        super().__init__(problem, state, monitor, seed, settings)
         self.room = room
-        self.small_piece = min(_SMALL_PIECE, room / 16)
+        self.small_piece = min(settings.small_piece, room / 16)
         self.pieces: list[Piece] = []
         self.size = 0  # bytes of all pieces
         self.in_memory = np.zeros(problem.rows.n_rows, dtype=bool)
@@ -102,7 +98,7 @@ class _Run(OutOfCore):
             if len(piece):
                 kept = self.visit(piece, self.eps, -self.eps)
                 self._keep(piece.take(kept))
-            self.owed = _VISITS_TO_KEPT_ROWS * (block.end - block.begin)
+            self.owed = self.settings.visits_to_kept_rows * (block.end - block.begin)
         elif self.pieces:
             self._visit_kept()
         return False
@@ -129,8 +125,8 @@ class _Run(OutOfCore):
             piece = Piece.joined([self._let_go(last), piece])
         while self.pieces and self.size + piece.nbytes > self.room:
             self._let_go(int(self.random.integers(len(self.pieces))))
-        if self.size > _NEARLY_FULL * self.room:
-            self.eps *= _SHRINK
+        if self.size > self.settings.nearly_full * self.room:
+            self.eps *= self.settings.shrink
         self.pieces.append(piece)
         self.size += piece.nbytes
         self.in_memory[piece.ids] = True

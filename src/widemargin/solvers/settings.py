@@ -1,0 +1,284 @@
+"""The tuned numbers of all solvers.
+
+A solver is given its settings and has no tuned numbers of its own. So a test, an ablation or a
+variant of an algorithm changes settings, and nothing else. Numbers that follow from the precision
+of float64 are not settings; they stay where they are used.
+
+This module imports no NumPy, so that the registry of solvers can have it.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class VisitSettings:
+    """In what order coordinate descent visits rows, and how far its steps go: see schedule.py.
+
+    Measured by ``python -m benchmarks.ablation run --solver acf``, and ``--solver dcd``.
+
+    Attributes
+    ----------
+    overstep : float
+        Steps are longer by this factor than to the maximum over one variable. Any factor below 2
+        raises the dual; 1.3 saves up to a third of the visits if there are many.
+    first_overstep, first_passes : float, int
+        The same for the first uniform passes: there longer steps would take many variables to a
+        bound too early.
+    lowest, highest, rate : float
+        Bounds of preferences, and how fast they change: Glasmachers & Dogan's numbers.
+    forgotten : float
+        What is left of a row's preference after a visit that changes nothing. In the paper it is
+        exp(-rate), 0.8: most rows are no support vectors, and it would take fifteen visits to
+        drop them.
+    smallest_pass : float
+        A pass of the adaptive schedule visits each row at most once, if that leaves at least this
+        fraction of all rows. Below it, composing the order would cost more than the visits.
+    inside, at_bound, at_zero : float
+        Preferences at a warm start: of dual variables between bounds, at a bound, and zero.
+    pushed : float
+        A row at a bound becomes inactive if the squared change of w by its step beyond the bound
+        is more than this many times the largest of any row in the last pass.
+    rest : int
+        How many passes a row rests if a uniform pass finds it at a bound with nothing to gain.
+    block, few_in_common : int, float
+        Uniform passes visit blocks of this many neighbours if rows have less than this fraction
+        of all features. Blocks save a fifth of the time of memory access. If rows have few
+        features in common, they need no more passes.
+    """
+
+    overstep: float = 1.3
+    first_overstep: float = 1.1
+    first_passes: int = 30
+    lowest: float = 1.0 / 20.0
+    highest: float = 20.0
+    rate: float = 1.0 / 5.0
+    forgotten: float = 0.5
+    smallest_pass: float = 0.2
+    inside: float = 2.0
+    at_bound: float = 0.5
+    at_zero: float = 0.2
+    pushed: float = 1.0
+    rest: int = 2
+    block: int = 128
+    few_in_common: float = 0.05
+
+    @property
+    def preferences(self) -> tuple[float, float, float, float]:
+        """How preferences change, as the kernels take it."""
+        return self.lowest, self.highest, self.rate, self.forgotten
+
+
+@dataclass(frozen=True)
+class CheckSettings:
+    """When coordinate descent certifies its point, which costs about two passes: see descent.py.
+
+    A check is made when the sum of the gap contributions predicts success. It is made in any case
+    if the passes since the last check are `fraction` of all passes and at least `passes`; or
+    `passes_if_costs_are_large`, if the mean of cost |x|^2 is larger than `large_costs`. With large
+    costs, the best multiple of a point is much better than the point itself, and only a check
+    finds it.
+
+    Attributes
+    ----------
+    fraction, passes, passes_if_costs_are_large, large_costs : float
+        See above.
+    entries_between_looks, growth_between_looks : float
+        At least this many entries are visited between two estimates of the gap, which take as
+        long. But passes grow by at most this fraction between them.
+    tries_multiples : bool
+        Whether a check looks for the best multiple of its point: see multiple.py.
+    single_precision_tol : float
+        Below this tolerance w is kept in double precision from the start.
+    blur_allowed : float
+        w changes to double precision when single precision blurs the dual value by this fraction
+        of the gap allowed.
+    """
+
+    fraction: float = 0.3
+    passes: float = 20.0
+    passes_if_costs_are_large: float = 10.0
+    large_costs: float = 50.0
+    entries_between_looks: float = 1 << 16
+    growth_between_looks: float = 0.1
+    tries_multiples: bool = True
+    single_precision_tol: float = 1e-5
+    blur_allowed: float = 0.05
+
+
+@dataclass(frozen=True)
+class JointSettings:
+    """When free dual variables are optimised jointly: see face.py.
+
+    Attributes
+    ----------
+    largest : float
+        At most this fraction of all rows takes part, and no more rows than there are features: few
+        features cannot have many rows on the margin, and most of their dual variables would not
+        stay free. With 0 there are no joint steps.
+    work, fewest_iterations : float
+        All joint steps take at most this fraction of the work of all passes. A step is made if
+        this is enough for so many iterations.
+    left, rows_per_feature, many_features : float
+        A joint step leaves about this fraction of the hinge losses of the free rows, if there are
+        at most this many free rows per feature, and at least this many features.
+    wanted, slowest : float
+        It ends if the gap contributions of these rows are this fraction of the gap allowed; or if
+        they fall no faster than this from one estimate to the next: passes are as fast.
+    """
+
+    largest: float = 0.2
+    work: float = 1.0
+    fewest_iterations: int = 4
+    left: float = 0.1
+    rows_per_feature: float = 0.25
+    many_features: int = 256
+    wanted: float = 0.8
+    slowest: float = 0.9
+
+
+@dataclass(frozen=True)
+class CoordinateSettings:
+    """The settings of coordinate descent.
+
+    Attributes
+    ----------
+    constant_feature : float
+        The constant feature's square over (mean |x|^2 plus one over the mean cost): see
+        absorbed.py. A larger one couples the rows, which slows down every step; a smaller one
+        makes the intercept move slowly. From 0.003 to 0.1 the number of passes is about that
+        without an intercept; at 1 it is twice that.
+    common_part : float
+        Rows are centred if the square of their mean is more than this fraction of their mean
+        square.
+    absorbed : float
+        How far the fixed offsets of several classes move to their goal after each pass. If they
+        moved all the way, with overrelaxed steps, they could oscillate for ever if there are few
+        rows.
+    worth_csr : float
+        For several classes, dense rows with a smaller fraction of nonzero entries are visited as
+        CSR.
+    """
+
+    visits: VisitSettings = VisitSettings()
+    checks: CheckSettings = CheckSettings()
+    joint: JointSettings = JointSettings()
+    constant_feature: float = 0.03
+    common_part: float = 0.1
+    absorbed: float = 0.5
+    worth_csr: float = 0.25
+
+
+@dataclass(frozen=True)
+class CuttingPlaneSettings:
+    """The settings of cutting planes: see cutting_plane.py, oracle.py and bundle.py.
+
+    Attributes
+    ----------
+    smallest_step, patience : float, int
+        After so many steps of 0 in a row, a step of this length is taken: Arnosti 2010, section V.
+        With 0, steps stay 0.
+    plane_at : float
+        The plane is taken at this fraction of the way from the best point to the reduced
+        solution: Franc & Sonnenburg's mu.
+    reduced_tolerance, search_tolerance : float
+        The reduced problem is solved to this fraction of the gap; and so is a line search that
+        cannot be exact.
+    idle_iterations : int
+        Planes that were not used for this many iterations are dropped.
+    bundle_bytes, fewest_planes, most_planes : int
+        All planes take at most this many bytes, but so few planes are always possible.
+    """
+
+    smallest_step: float = 0.02
+    patience: int = 10
+    plane_at: float = 0.1
+    reduced_tolerance: float = 0.01
+    search_tolerance: float = 0.01
+    idle_iterations: float = 20
+    bundle_bytes: int = 1 << 30
+    fewest_planes: int = 16
+    most_planes: int = 1000
+
+
+@dataclass(frozen=True)
+class OutOfCoreSettings:
+    """The settings of solvers over rows on disk: see out_of_core.py.
+
+    Attributes
+    ----------
+    overstep, constant_feature : float
+        As for rows in memory.
+    usable : float
+        The fraction of the memory left for rows that pieces may take: they leave holes as they
+        come and go.
+    passes_between_checks, fraction_between_checks : float
+        A check costs a pass. It is made when the gap contributions predict success; and after this
+        many passes, if these are at least this fraction of all passes.
+    single_precision_tol : float
+        Below this tolerance w is kept in double precision.
+    nearly_full, shrink : float
+        StreamSVM: if more than this fraction of memory is used, it is nearly full, and the
+        threshold eps for dropping rows is multiplied by the second number.
+    visits_to_kept_rows : float
+        StreamSVM: at least this many visits to kept rows for each row that is read.
+    small_piece : int
+        StreamSVM: pieces below this number of bytes are joined, so that a kernel takes longer than
+        calling it.
+    sweeps : int
+        Block minimisation: sweeps over each part, as in Yu et al.'s experiments.
+    kept_fraction : float
+        "sbm": the fraction of memory that keeps rows near the margin.
+    """
+
+    overstep: float = 1.3
+    constant_feature: float = 0.03
+    usable: float = 0.7
+    passes_between_checks: float = 5
+    fraction_between_checks: float = 0.25
+    single_precision_tol: float = 1e-4
+    nearly_full: float = 0.9
+    shrink: float = 0.9
+    visits_to_kept_rows: float = 4.0
+    small_piece: int = 1 << 20
+    sweeps: int = 10
+    kept_fraction: float = 0.5
+
+
+@dataclass(frozen=True)
+class ChoiceSettings:
+    """Where each solver pays: see auto.py, also for what the stretch is.
+
+    Measured by ``python -m benchmarks.choice measure``.
+
+    Attributes
+    ----------
+    few_features, some_features : int
+        Up to this many features, computing and factorising the Hessian takes nearly no time. Up
+        to the second number it takes seconds for many rows.
+    newton_pays, newton_pays_if_unbounded : float
+        Newton's method is worth these seconds above this stretch; and above the second one if
+        dual variables are unbounded.
+    rows_per_feature, few_rows_pay, few_rows_pay_if_warm : float
+        With fewer rows per feature, a hinge needs many Newton steps, and a pass over so few rows
+        costs next to nothing. Coordinate descent is faster up to this stretch; up to the second
+        one if a nearby solution is known.
+    more_rows_per_feature : float
+        With fewer rows per feature than this, it is faster up to the stretch `adaptive_pays`, or
+        `few_rows_pay_if_warm` if a nearby solution is known.
+    nearly_a_parabola : float
+        Below this stretch a squared hinge is nearly a parabola: a few Newton steps are enough.
+    adaptive_pays : float
+        Above this stretch adaptive frequencies pay; and below it if there are few features.
+        Without upper bounds they always pay: there are no bounds for uniform passes to find.
+    """
+
+    few_features: int = 300
+    some_features: int = 1000
+    newton_pays: float = 300.0
+    newton_pays_if_unbounded: float = 30.0
+    rows_per_feature: float = 40
+    few_rows_pay: float = 50.0
+    few_rows_pay_if_warm: float = 1000.0
+    more_rows_per_feature: float = 1000
+    nearly_a_parabola: float = 0.005
+    adaptive_pays: float = 1.2
