@@ -25,21 +25,22 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
 from pkgutil import resolve_name
 from queue import Empty, SimpleQueue
 from statistics import geometric_mean, median
+from typing import Any
 
 import numpy as np
 
 from benchmarks import machine, tall_sets
 from benchmarks.run import ROOT, THREAD_VARIABLES
 from widemargin import LinearSVC
-from widemargin.solvers.newton_run import NewtonRun
-from widemargin.solvers.newton_steps import NewtonSteps
+from widemargin.solvers import auto
+from widemargin.solvers.newton_settings import NewtonSettings
 
 AS_IT_IS, AGAIN = "as it is", "as it is, again"
 # A fit may take so long; a cell ends after the round in which its fits took so long together.
@@ -55,20 +56,19 @@ WORTH, WORTH_ONCE = 1.15, 1.5
 Variant = dict[str, object]
 
 
-class _Nothing:
-    """A kind of rows that there is not."""
+def _with(**settings: Any) -> Variant:
+    """Return a variant with other settings of the solver."""
+    make = auto.make
+
+    def changed(*given: Any) -> Any:
+        solver = make(*given)
+        return replace(solver, settings=replace(solver.settings, **settings))
+
+    return {"widemargin.solvers.auto.make": changed}
 
 
-def _plain_curvature(steps, around=None):
-    return _curvature(steps)
-
-
-def _working_set_if_not_smooth(run):
-    return None if run.loss.is_smooth else _working_set(run)
-
-
-def _moments_anew(directions, index, delta):
-    sums = directions._moments(index, directions.cost[index])
+def _moments_anew(directions, rows, index, delta):
+    sums = directions._moments(rows, index, directions.part.cost[index])
     return None if sums is None else (sums[0] / delta, sums[1] / delta)
 
 
@@ -76,55 +76,37 @@ def _equal_spreads(rows):
     return np.full(rows.n_rows, np.sqrt(rows.n_features / rows.n_rows))
 
 
-def _none_rare(rows):
-    return np.zeros(rows.n_rows, dtype=bool)
-
-
-_curvature, _working_set = NewtonSteps.curvature, NewtonRun._working_set
-
-_SOLVERS = "widemargin.solvers"
-_NO_MEAN_CURVATURE: Variant = {f"{_SOLVERS}.newton_steps.NewtonSteps.curvature": _plain_curvature}
-_NO_KEPT_MOMENTS: Variant = {f"{_SOLVERS}.newton_direction.Directions.kept_moments": _moments_anew}
-_ONE_ROUND: Variant = {f"{_SOLVERS}.newton_run._ROUNDS": 1}
-_NO_SPARE: Variant = {f"{_SOLVERS}.newton_run.NewtonRun._leave": lambda run, *vectors: None}
-_NO_MULTIPLE: Variant = {
-    f"{_SOLVERS}.newton_best.lifted": lambda problem, coef, offset, scores, here, tol: here
-}
-_NO_WORKING_SET: Variant = {f"{_SOLVERS}.newton_run._are_many": lambda rows: False}
-_NO_SUBSAMPLE: Variant = {f"{_SOLVERS}.newton_subsample.represented_rows": lambda rows: 0}
+_NEWTON, _NEVER = NewtonSettings(), 1 << 62
+_NO_SUBSAMPLE = replace(_NEWTON.subsample, fewest_entries=_NEVER)
+_NO_WORKING_SET = replace(_NEWTON.working_set, fewest_entries=_NEVER)
 
 #: solver -> variant -> what is replaced
 VARIANTS: dict[str, dict[str, Variant]] = {
     "newton": {
         AS_IT_IS: {},
         AGAIN: {},
-        "no sample": {f"{_SOLVERS}.newton._SAMPLE_ROWS": 1 << 62},
-        "no subsample": _NO_SUBSAMPLE,
-        "no proof by the subsample": {f"{_SOLVERS}.newton_proof._ROUNDS": 0},
-        "no rare rows in the subsample": {
-            f"{_SOLVERS}.newton_subsample.squares_if_rare": lambda *arguments: None
-        },
-        "no working set": _NO_WORKING_SET,
-        "no working set for smooth losses": {
-            f"{_SOLVERS}.newton_run.NewtonRun._working_set": _working_set_if_not_smooth
-        },
-        "neither subsample nor working set": _NO_SUBSAMPLE | _NO_WORKING_SET,
-        "no second try of a working set": _ONE_ROUND,
+        "no sample": _with(sample=replace(_NEWTON.sample, fewest_rows=_NEVER)),
+        "no subsample": _with(subsample=_NO_SUBSAMPLE),
+        "no proof by the subsample": _with(subsample=replace(_NEWTON.subsample, proof_rounds=0)),
+        "no rare rows in the subsample": _with(
+            subsample=replace(_NEWTON.subsample, very_rare=np.inf, most_rare=-1.0)
+        ),
+        "no working set": _with(working_set=_NO_WORKING_SET),
+        "neither subsample nor working set": _with(
+            subsample=_NO_SUBSAMPLE, working_set=_NO_WORKING_SET
+        ),
+        "no second try of a working set": _with(
+            working_set=replace(_NEWTON.working_set, rounds=1)
+        ),
         "rows of the working set by their slacks alone, none rare": {
             "widemargin.data.rows.LeverageRows.spreads": property(_equal_spreads)
         },
-        "no rare rows in sample and working set": {
-            f"{_SOLVERS}.newton.is_rare": _none_rare,
-            f"{_SOLVERS}.newton_run.is_rare": _none_rare,
-        },
-        "no mean curvature": _NO_MEAN_CURVATURE,
-        "full passes of two products": {f"{_SOLVERS}.newton_run.SingleRows": _Nothing},
-        "each Hessian summed anew": _NO_KEPT_MOMENTS,
-        "no vector used again": _NO_SPARE,
-        "no multiple of a point": _NO_MULTIPLE,
-        "without the last three, mean curvature and second try": (
-            _NO_KEPT_MOMENTS | _NO_SPARE | _NO_MULTIPLE | _NO_MEAN_CURVATURE | _ONE_ROUND
+        "no rare rows in sample and working set": _with(
+            working_set=replace(_NEWTON.working_set, rare=np.inf)
         ),
+        "each Hessian summed anew": {
+            "widemargin.solvers.newton_direction.Directions._kept_moments": _moments_anew
+        },
     }
 }
 

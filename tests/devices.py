@@ -29,7 +29,6 @@ KERNELS = (
     "margin_cut",
     "margin_rates",
     "margin_sums",
-    "mean_curvature",
     "weighted_sum",
     "places",
     "products",

@@ -1,5 +1,7 @@
 """All that happens when training on a GPU but the arithmetic: see tests/devices.py."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -14,8 +16,9 @@ from widemargin.data.devices import NoGpuError
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Hinge
-from widemargin.solvers import newton
+from widemargin.solvers import auto
 from widemargin.solvers.gpu_oracle import GpuOracle
+from widemargin.solvers.newton_settings import NewtonSettings, SampleSettings
 
 pytestmark = pytest.mark.usefixtures("no_gpu_but_all_else")
 
@@ -110,7 +113,9 @@ def test_many_features_by_conjugate_gradients():
 
 def test_a_sample_first(monkeypatch):
     X, y = make_classification(40_000, 5, flip_y=0.2, random_state=0)
-    monkeypatch.setattr(newton, "_SAMPLE_ROWS_ON_GPU", 1000)
+    settings = NewtonSettings(sample=SampleSettings(fewest_rows_on_gpu=1000))
+    make = auto.make
+    monkeypatch.setattr(auto, "make", lambda *given: replace(make(*given), settings=settings))
     model = LinearSVC(solver="newton", loss="hinge", device="cuda").fit(X, y)
     assert_same(model, LinearSVC(loss="hinge").fit(X, y), X, y)
 

@@ -12,7 +12,9 @@ from widemargin.data.rows import BlockRows, GramRows, PreciseRows, SingleRows
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
 from widemargin.risk import Hinge
-from widemargin.solvers import auto, newton_direction
+from widemargin.solvers import auto
+from widemargin.solvers.newton import Newton
+from widemargin.solvers.newton_settings import NewtonSettings
 
 LAYOUTS = {
     "dense": np.ascontiguousarray,
@@ -200,12 +202,12 @@ def test_a_new_kind_of_rows_is_trained_and_certified(solver, loss, kind):
 
 
 @pytest.mark.parametrize("squares", [False, True])
-def test_newton_takes_sums_of_squares_from_rows_that_declare_them(squares, monkeypatch):
-    monkeypatch.setattr(newton_direction, "_CG_STEPS", 0)  # then conjugate gradients lead nowhere
+def test_newton_takes_sums_of_squares_from_rows_that_declare_them(squares):
+    settings = NewtonSettings(cg_steps=0)  # then conjugate gradients lead nowhere
     rows, y = one_hot(kind=OneHotWithSquares if squares else OneHot)
     problem = Problem(rows, Hinge(y, np.ones(300)))
     monitor = Monitor(1e-6, 20)
-    auto.make("newton", problem.risk, 0).solve(problem, State.zero(problem), monitor)
+    Newton(settings=settings).solve(problem, State.zero(problem), monitor)
     assert (monitor.status == "converged") is squares
 
 

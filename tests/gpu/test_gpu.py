@@ -202,7 +202,6 @@ def test_passes(n, loss):
         "margin_cut": (y, cost, numbers, S),
         "margin_rates": (y, S, D),
         "curvature": (S, cost, smooth),
-        "mean_curvature": (S, cost, smooth, D, 0.7),
         "dual_point": (S, y, cost, smooth, loss.bend),
     }
     for name, arguments in calls.items():

@@ -1,4 +1,4 @@
-from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from unittest import mock
 
@@ -24,8 +24,8 @@ from widemargin.monitor import Interruption, Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Hinge, SquaredHinge
 from widemargin.solvers import (
+    auto,
     newton,
-    newton_best,
     newton_direction,
     newton_run,
     newton_subsample,
@@ -33,8 +33,20 @@ from widemargin.solvers import (
 )
 from widemargin.solvers.coordinate import CoordinateDescent
 from widemargin.solvers.newton import Newton
+from widemargin.solvers.newton_settings import NewtonSettings
 
 RISKS = [Hinge, SquaredHinge]
+
+AS_IT_IS = NewtonSettings()
+#: working sets for few rows, too
+SMALL_SETS = replace(AS_IT_IS, working_set=replace(AS_IT_IS.working_set, fewest_entries=1))
+#: subsamples of few and short rows, too
+SUBSAMPLING = replace(
+    SMALL_SETS, subsample=replace(AS_IT_IS.subsample, fewest_entries=1, entries_per_row=1)
+)
+NO_CHOLESKY = replace(AS_IT_IS, cholesky_features=0)
+#: no iteration makes progress
+STUCK = replace(AS_IT_IS, patience=1, progress=1.0)
 
 
 def tall(n=3000, d=8, seed=0, dtype=np.float32, sparse=False):
@@ -53,10 +65,11 @@ def tall_problem(C=1.0, risk=Hinge, intercept=Intercept.FREE, **data):
     return Problem(as_rows(X), risk(y, np.full(len(y), C)), intercept)
 
 
-def solve(problem, tol=1e-3, state=None, **limits):
+def solve(problem, tol=1e-3, state=None, settings=AS_IT_IS, **limits):
     limits.setdefault("max_iter", 2000)
     monitor = Monitor(tol=tol, **limits)
-    return Newton().solve(problem, state or State.zero(problem), monitor), monitor
+    solver = Newton(settings=settings)
+    return solver.solve(problem, state or State.zero(problem), monitor), monitor
 
 
 def assert_certified(problem, state, monitor):
@@ -68,27 +81,13 @@ def assert_certified(problem, state, monitor):
     assert again.dual == pytest.approx(monitor.certificate.dual, rel=1e-9, abs=scale)
 
 
-def small_working_sets():
-    """Use working sets for few rows, too."""
-    return mock.patch.object(newton_run, "MANY_ENTRIES", 1)
-
-
-@contextmanager
-def subsampling():
-    """Use subsamples of few and short rows, too."""
-    few = mock.patch.multiple(newton_subsample, _ENTRIES=1, _ENTRIES_PER_ROW=1)
-    with small_working_sets(), few:
-        yield
-
-
 # --- the optimum ------------------------------------------------------------------------------
 
 
 @settings(max_examples=150)
 @given(problems(), st.sampled_from([1e-3, 1e-8]), st.booleans())
 def test_it_finds_the_optimum(problem, tol, small_sets):
-    with small_working_sets() if small_sets else nullcontext():
-        state, monitor = solve(problem, tol)
+    state, monitor = solve(problem, tol, settings=SMALL_SETS if small_sets else AS_IT_IS)
     assert monitor.status == "converged"
     assert_certified(problem, state, monitor)
     risk = problem.risk
@@ -150,15 +149,14 @@ def ugly_inputs():
     ("name", "X", "y"), list(ugly_inputs()), ids=lambda v: v if type(v) is str else ""
 )
 @pytest.mark.parametrize("risk", RISKS)
-@pytest.mark.parametrize("context", [nullcontext, small_working_sets])
-def test_ugly_inputs(name, X, y, risk, context):
+@pytest.mark.parametrize("settings", [AS_IT_IS, SMALL_SETS], ids=["as it is", "small sets"])
+def test_ugly_inputs(name, X, y, risk, settings):
     for intercept in Intercept:
         for C in (1e-6, 1.0, 1e6):
             # At such a cost rounding is in the way of more digits.
             for tol in (1e-3, 1e-6 if C == 1e6 else 1e-8):
                 problem = Problem(as_rows(X), risk(y, np.full(len(y), C)), intercept)
-                with context():
-                    state, monitor = solve(problem, tol)
+                state, monitor = solve(problem, tol, settings=settings)
                 assert monitor.status == "converged", (intercept, C, tol)
                 assert np.isfinite(state.coef).all()
                 assert certify_state(problem, state).relative_gap <= 1.01 * tol
@@ -244,8 +242,8 @@ def test_no_start_is_made_worse_and_any_start_will_do(problem, seed, scale, smal
     )
     given_coef, given_dual = start.coef.copy(), start.dual.copy()
     before = certify_state(problem, start)
-    with small_working_sets() if small_sets else nullcontext():
-        state, monitor = solve(problem, 1e-6, state=start)
+    newton_settings = SMALL_SETS if small_sets else AS_IT_IS
+    state, monitor = solve(problem, 1e-6, state=start, settings=newton_settings)
     after = certify_state(problem, state)
     assert monitor.status == "converged"
     assert after.primal <= before.primal * (1.0 + 1e-12)
@@ -262,7 +260,7 @@ def test_delta_is_small_where_most_rows_are_at_the_kink():
     alpha = np.where(y > 0, 2.0, 2.0 * 100 / 900)
     start = State(np.zeros(8), -1.0, alpha)
     monitor = Monitor(1e-6, 100)
-    run = newton_run.NewtonRun(problem, start, 1.5, monitor, 1.0, near=True)
+    run = newton_run.NewtonRun(problem, start, 1.5, monitor, AS_IT_IS, near=True)
     run.certify_start(monitor.tol)
     to_come = run.delta * float((alpha * (1.0 - alpha / 2.0)).sum())
     assert to_come == pytest.approx(0.01 * monitor.certificate.primal)
@@ -283,9 +281,9 @@ def classes(n=40_000, rows=None):
     ]
 
 
-def solve_together(problems, monitors):
+def solve_together(problems, monitors, settings=AS_IT_IS):
     """Return the states of problems that share passes."""
-    solve = Newton().solve
+    solve = Newton(settings=settings).solve
     return sharing.together(
         problems[0].rows,
         [partial(solve, p, State.zero(p), monitor) for p, monitor in zip(problems, monitors)],
@@ -345,14 +343,12 @@ def test_the_same_threads_give_the_same_bits(n_threads, sparse):
 @pytest.mark.parametrize("risk", RISKS)
 @pytest.mark.parametrize("intercept", Intercept)
 @pytest.mark.parametrize("kind", ["dense", "csr", "elsewhere"])
-def test_conjugate_gradients_find_the_same(risk, intercept, kind, monkeypatch):
+def test_conjugate_gradients_find_the_same(risk, intercept, kind):
     problem = tall_problem(5.0, risk, intercept, n=400, sparse=kind == "csr")
     factorised, _ = solve(problem, 1e-6)
     if kind == "elsewhere":
         problem = Problem(FourMethods(problem.rows), problem.risk, intercept)
-    else:
-        monkeypatch.setattr(newton_direction, "CHOLESKY_FEATURES", 0)
-    state, monitor = solve(problem, 1e-6)
+    state, monitor = solve(problem, 1e-6, settings=NO_CHOLESKY)
     assert monitor.status == "converged"
     assert_certified(problem, state, monitor)
     np.testing.assert_allclose(state.coef, factorised.coef, rtol=0.02, atol=0.02)
@@ -383,7 +379,7 @@ def test_many_features():
 
 @pytest.mark.parametrize("risk", RISKS)
 @pytest.mark.parametrize("intercept", Intercept)
-@pytest.mark.parametrize("parts", [small_working_sets, subsampling])
+@pytest.mark.parametrize("parts", [SMALL_SETS, SUBSAMPLING], ids=["small sets", "subsampling"])
 def test_few_looks_at_all_rows_are_enough(risk, intercept, parts):
     """Features that few rows have, of which a sample has fewer: they are found all the same."""
     rng = np.random.default_rng(0)
@@ -393,15 +389,13 @@ def test_few_looks_at_all_rows_are_enough(risk, intercept, parts):
     y = np.where(X @ rng.standard_normal(12) + rng.standard_normal(n) > 0, 1, -1)
     problem = Problem(as_rows(X), risk(y, np.full(n, 10.0)), intercept)
     looked_at_all, reference = solve(problem, 1e-8)
-    with parts():
-        state, monitor = solve(problem)
+    state, monitor = solve(problem, settings=parts)
     assert monitor.status == "converged"
     assert_certified(problem, state, monitor)
     assert monitor.certificate.dual <= reference.certificate.primal
     assert monitor.certificate.primal >= reference.certificate.dual
     assert len(monitor.history) <= 4
-    with parts():
-        tight, monitor = solve(problem, 1e-8)
+    tight, monitor = solve(problem, 1e-8, settings=parts)
     assert monitor.status == "converged"
     np.testing.assert_allclose(tight.coef, looked_at_all.coef, rtol=1e-3, atol=1e-3)
 
@@ -427,8 +421,8 @@ def test_a_subsample_represents_all_rows(intercept, sparse, C):
     cost[::7] = 0.0
     problem = Problem(as_rows(X), SquaredHinge(y, cost), intercept)
     counts, counting = few_rows_in_moments()
-    with subsampling(), counting:
-        state, monitor = solve(problem, 1e-9)
+    with counting:
+        state, monitor = solve(problem, 1e-9, settings=SUBSAMPLING)
     assert monitor.status == "converged"
     assert_certified(problem, state, monitor)
     assert max(counts) < n / 8
@@ -445,7 +439,7 @@ def run_at(rows, y, cost, z):
     """A run with slacks z of the rows that count."""
     problem = Problem(as_rows(rows), SquaredHinge(y, cost), Intercept.NONE)
     monitor = Monitor(tol=1e-3, max_iter=100)
-    run = newton_run.NewtonRun(problem, State.zero(problem), 0.5, monitor, 1.0, True)
+    run = newton_run.NewtonRun(problem, State.zero(problem), 0.5, monitor, SUBSAMPLING, near=True)
     run.z = z
     return run
 
@@ -461,9 +455,8 @@ def test_rows_of_rare_features_stand_for_themselves(sparse, some):
         cost[rng.random(n) > 0.8] = 0.0
     counted = np.flatnonzero(cost)
     z, rare = rng.standard_normal(counted.size), X[counted, 7] > 0.0
-    with subsampling():
-        run = run_at(sp.csr_matrix(X) if sparse else X, np.ones(n), cost, z)
-        subsample = newton_subsample.choose(run, None)
+    run = run_at(sp.csr_matrix(X) if sparse else X, np.ones(n), cost, z)
+    subsample = newton_subsample.choose(run, None)
     index, factor = subsample.index, subsample.factor
     assert np.all(np.isin(np.flatnonzero(rare), index))
     assert np.all(factor[rare[index]] == 1.0)
@@ -480,8 +473,7 @@ def test_rows_of_rare_features_stand_for_themselves(sparse, some):
 def test_without_rare_features_all_factors_are_equal():
     X, y = tall(n=20_000, d=8)
     ones = np.ones(y.size)
-    with subsampling():
-        subsample = newton_subsample.choose(run_at(X, y, ones, ones), None)
+    subsample = newton_subsample.choose(run_at(X, y, ones, ones), None)
     assert np.unique(subsample.factor).size == 1
     assert subsample.factor.sum() == pytest.approx(y.size, rel=0.1)
 
@@ -490,20 +482,20 @@ def test_few_rows_with_a_loss_have_no_subsample():
     X, y = tall(n=20_000, d=8)
     ones = np.ones(y.size)
     few = np.where(np.arange(y.size) % 5, -1.0, 1.0)
-    with subsampling():
-        assert newton_subsample.choose(run_at(X, y, ones, few), None) is None
+    assert newton_subsample.choose(run_at(X, y, ones, few), None) is None
 
 
 def test_more_rows_for_each_feature_need_a_smaller_subsample():
-    def for_each(n, d=8):
-        return newton_subsample.represented_rows(as_rows(np.ones((n, d), dtype=np.float32)))
+    def represented(n, settings):
+        rows = as_rows(np.ones((n, 8), dtype=np.float32))
+        return newton_subsample.represented_rows(rows, settings)
 
-    assert for_each(20_000) == 0  # a Hessian of so few costs next to nothing
-    with subsampling():
-        shares = [for_each(n) for n in (9_000, 20_000, 50_000, 200_000)]
-    assert shares == [0, 8, 16, 32]
-    assert newton_subsample.are_balanced(np.where(np.arange(100) < 10, 1, -1))
-    assert not newton_subsample.are_balanced(np.where(np.arange(100) < 5, 1, -1))
+    assert represented(20_000, AS_IT_IS) == 0  # a Hessian of so few costs next to nothing
+    found = [represented(n, SUBSAMPLING) for n in (9_000, 20_000, 50_000, 200_000)]
+    assert found == [0, 8, 16, 32]
+    enough, too_few = (np.where(np.arange(100) < count, 1, -1) for count in (10, 5))
+    assert newton_subsample.are_balanced(enough, AS_IT_IS.subsample)
+    assert not newton_subsample.are_balanced(too_few, AS_IT_IS.subsample)
 
 
 def test_where_many_rows_are_rare_none_is():
@@ -512,8 +504,7 @@ def test_where_many_rows_are_rare_none_is():
     X = np.eye(8)[rng.integers(8, size=20_000)]
     z = np.where(X[:, :4].any(axis=1), 1.0, -1.0)
     ones = np.ones(z.size)
-    with subsampling():
-        subsample = newton_subsample.choose(run_at(X, ones, ones, z), None)
+    subsample = newton_subsample.choose(run_at(X, ones, ones, z), None)
     assert np.unique(subsample.factor).tolist() == [8.0]
 
 
@@ -533,8 +524,8 @@ def test_the_sample_becomes_the_subsample_if_no_rows_have_to_join(of_few):
         chosen.append((sampled, original(of_all, sampled)))
         return chosen[-1][1]
 
-    with subsampling(), mock.patch.object(newton_subsample, "choose", choose):
-        state, monitor = solve(problem, 1e-6)
+    with mock.patch.object(newton_subsample, "choose", choose):
+        state, monitor = solve(problem, 1e-6, settings=SUBSAMPLING)
     assert_certified(problem, state, monitor)
     ((sampled, subsample),) = chosen
     assert (subsample is sampled) == (not of_few)
@@ -556,13 +547,12 @@ def test_a_poor_subsample_is_given_up(intercept, monkeypatch):
         quadratic = newton_direction.QuadraticTerms(
             of_all.quadratic.stiffness, of_all.quadratic.center
         )
-        cost, start = factor * of_all.cost[index], (of_all.coef, of_all.offset, of_all.z)
-        steps = of_all.steps_over(of_all.take(index), index, cost, quadratic, start)
+        of_part = of_all.take(index), index, factor * of_all.cost[index]
+        steps = of_all.steps_over(*of_part, quadratic, of_all.place)
         return newton_subsample.Subsample(index, factor, steps)
 
     monkeypatch.setattr(newton_subsample, "choose", choose)
-    with subsampling():
-        state, monitor = solve(problem, 1e-6)
+    state, monitor = solve(problem, 1e-6, settings=SUBSAMPLING)
     assert monitor.status == "converged"
     assert_certified(problem, state, monitor)
 
@@ -580,72 +570,26 @@ def test_iterations_that_bring_next_to_nothing_are_not_progress():
         ]
     )
     risk = Hinge(np.array([1, -1, -1, -1, -1, -1]), np.array([0.01, 0.01, 2.0, 1.0, 3.0, 3.0]))
-    with small_working_sets():
-        _, monitor = solve(Problem(as_rows(X), risk, Intercept.FREE), 1e-8)
+    problem = Problem(as_rows(X), risk, Intercept.FREE)
+    _, monitor = solve(problem, 1e-8, settings=SMALL_SETS)
     assert monitor.status == "converged"
     assert monitor.iteration < 100
 
 
-def test_the_ground_is_the_penalty_and_the_losses_of_settled_rows():
+def test_quadratic_terms_are_the_penalty_and_the_losses_of_settled_rows():
     rng = np.random.default_rng(0)
-    X, y, center = rng.standard_normal((50, 4)), rng.choice([-1.0, 1.0], 50), np.arange(4.0)
-    cost, stiffness = rng.random(50), 1.0
-    coef, offset = rng.standard_normal(4), 0.3
+    X, A, stiffness = rng.standard_normal((50, 4)), rng.standard_normal(50), 1.0
 
     def objective(w, b):
-        losses = cost @ (1.0 - y * (X @ w + b)) ** 2  # none of them leaves its piece
-        return 0.5 * w @ w + 0.5 * stiffness * b * b + losses
+        return 0.5 * w @ w + 0.5 * stiffness * b * b - A @ (X @ w + b)
 
-    A = 2.0 * cost * (1.0 - y * (X @ coef + offset)) * y
-    less = X - center
-    settled = newton_direction.Settled(
-        coef,
-        offset,
-        newton_direction.Slope(X.T @ A, A.sum()),
-        (less.T * (2.0 * cost)) @ less,
-        less.T @ (2.0 * cost),
-        2.0 * cost.sum(),
-    )
-    quadratic = newton_direction.QuadraticTerms(stiffness, center, settled)
+    pull = newton_direction.Slope(X.T @ A, A.sum())
+    quadratic = newton_direction.QuadraticTerms(stiffness, np.zeros(4), pull)
     w, b, ahead, shift = rng.standard_normal(4), 0.7, rng.standard_normal(4), -0.4
     before, at, after = (objective(w + t * ahead, b + t * shift) for t in (-1.0, 0.0, 1.0))
     slope = quadratic.slope(w, b)
     assert slope.coef @ ahead + slope.offset * shift == pytest.approx(0.5 * (after - before))
     assert quadratic.curvature(ahead, shift) == pytest.approx(after - 2.0 * at + before)
-    assert quadratic.offset_curvature == pytest.approx(quadratic.curvature(np.zeros(4), 1.0))
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize(("delta", "cap"), [(0.4, 1.0), (0.5, np.inf)])
-@pytest.mark.parametrize("n_threads", [1, 2])
-@pytest.mark.parametrize("some", [False, True])
-def test_a_visit_is_scores_and_their_answer_combined(sparse, delta, cap, n_threads, some):
-    X, y = tall(n=20_003, d=11, sparse=sparse)
-    rows, rng = as_rows(X), np.random.default_rng(0)
-    index = np.flatnonzero(rng.random(y.size) < 0.7) if some else None
-    places = np.arange(y.size) if index is None else index
-    y, cost, w = y[places].astype(np.int8), rng.random(places.size), rng.standard_normal(11)
-    with threads.lent(n_threads):
-        scores, z, found = np.empty((3, y.size))
-        smooth, bend = (0.0, 0.0, cap, delta), 0.5 if cap > 1.0 else 0.0
-        visit = rows, index, y, cost, w, 0.2, smooth, bend, scores, z, found
-        combined, sums = newton_run.full_pass(*visit)
-    X = X.toarray() if sparse else X
-    expected = 1.0 - y * (X[places].astype(np.float64) @ w + 0.2)
-    alpha = cost * np.clip(expected / delta, 0.0, cap)
-    losses = cost * np.maximum(expected, 0.0) ** (2 if cap > 1.0 else 1)
-    np.testing.assert_allclose(scores, X[places].astype(np.float64) @ w, atol=1e-12)
-    np.testing.assert_allclose(z, expected, atol=1e-12)
-    np.testing.assert_allclose(found, alpha, atol=1e-12)
-    np.testing.assert_allclose(combined, X[places].T.astype(np.float64) @ (alpha * y), atol=1e-8)
-    positive = y > 0
-    bent = losses if cap > 1.0 else 0.0 * losses
-    totals = [
-        total.sum()
-        for values in (alpha, alpha, bent)
-        for total in (values[positive], values[~positive])
-    ]
-    np.testing.assert_allclose(sums, [*totals, losses.sum(), alpha @ expected], rtol=1e-10)
 
 
 # --- moments of rows --------------------------------------------------------------------------
@@ -682,7 +626,7 @@ def test_spreads_tell_rows_with_rare_features(sparse):
     squares += (dense**2).mean()
     np.testing.assert_allclose(rows.spreads, np.sqrt(dense**2 @ (1.0 / squares)), rtol=1e-9)
     assert set(np.argsort(-rows.spreads)[:3]) == {0, 1, 2}
-    rare = newton_run.is_rare(rows)
+    rare = newton_run.is_rare(rows, AS_IT_IS.working_set)
     assert rare[:3].all()
     assert rare.mean() < 0.02
 
@@ -707,9 +651,8 @@ def test_time_runs_out(n):
     assert_certified(problem, state, monitor)
 
 
-@pytest.mark.parametrize("features", [0, 1000])
-def test_it_is_interrupted(features, monkeypatch):
-    monkeypatch.setattr(newton_direction, "CHOLESKY_FEATURES", features)
+@pytest.mark.parametrize("settings", [NO_CHOLESKY, AS_IT_IS], ids=["cg", "cholesky"])
+def test_it_is_interrupted(settings):
     problem = tall_problem(1e4)
     interruption = Interruption()
 
@@ -717,20 +660,19 @@ def test_it_is_interrupted(features, monkeypatch):
         interruption.requested = len(monitor.history) == 3
 
     monitor = Monitor(1e-12, 1000, interruption=interruption, on_check=request)
-    state = Newton().solve(problem, State.zero(problem), monitor)
+    state = Newton(settings=settings).solve(problem, State.zero(problem), monitor)
     assert monitor.status == "interrupted"
     assert_certified(problem, state, monitor)
 
 
-@pytest.mark.parametrize("features", [0, 1000])
-def test_no_time_is_lost_before_it_stops(features, monkeypatch):
+@pytest.mark.parametrize("settings", [NO_CHOLESKY, AS_IT_IS], ids=["cg", "cholesky"])
+def test_no_time_is_lost_before_it_stops(settings):
     """Asked to stop in the midst of an iteration, it ends with what it has."""
-    monkeypatch.setattr(newton_direction, "CHOLESKY_FEATURES", features)
     problem = tall_problem(1e4)
     monitor = Monitor(1e-12, 1000)
     looks = iter(range(1000))
     monitor.must_stop = lambda: next(looks) >= 4 or Monitor.must_stop(monitor)
-    state = Newton().solve(problem, State.zero(problem), monitor)
+    state = Newton(settings=settings).solve(problem, State.zero(problem), monitor)
     assert len(monitor.history) <= 4
     assert_certified(problem, state, monitor)
 
@@ -745,13 +687,11 @@ def test_a_callback_stops():
 
 
 @pytest.mark.parametrize("risk", [Hinge, SquaredHinge])
-def test_what_it_is_stuck_with_is_handed_over(risk, monkeypatch):
+def test_what_it_is_stuck_with_is_handed_over(risk):
     """Coordinate descent goes on from where it was, to the same tolerance."""
-    monkeypatch.setattr(newton_best, "_PATIENCE", 1)
-    monkeypatch.setattr(newton_best, "_PROGRESS", 1.0)
     problem = tall_problem(1.0, risk) if risk is not Hinge else tall_problem(1.0)
     monitor = Monitor(1e-3, 1000)
-    state = Newton().solve(problem, State.zero(problem), monitor)
+    state = Newton(settings=STUCK).solve(problem, State.zero(problem), monitor)
     assert monitor.status == "converged"
     assert "passes" in monitor.phases
     assert monitor.handed_over_to == "acf"
@@ -759,9 +699,8 @@ def test_what_it_is_stuck_with_is_handed_over(risk, monkeypatch):
 
 
 def test_who_takes_over_has_the_seed_of_the_fit_and_is_named(monkeypatch):
-    monkeypatch.setattr(newton_best, "_PATIENCE", 1)
-    monkeypatch.setattr(newton_best, "_PROGRESS", 1.0)
-    seeds = []
+    make, seeds = auto.make, []
+    monkeypatch.setattr(auto, "make", lambda *given: replace(make(*given), settings=STUCK))
 
     class Noted(CoordinateDescent):
         def solve(self, problem, state, monitor):

@@ -1,5 +1,6 @@
 """Dual variables that are improved for a proof, by those of a subsample."""
 
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -9,7 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.exact import optimum
-from tests.solvers.test_newton import assert_certified, solve, solve_together, subsampling, tall
+from tests.solvers.test_newton import (
+    AS_IT_IS,
+    SUBSAMPLING,
+    assert_certified,
+    solve,
+    solve_together,
+    tall,
+)
 from tests.strategies import problems
 from widemargin.certificate import certify_state, lower_bound
 from widemargin.data import as_rows
@@ -33,22 +41,21 @@ def near(problem, scale, seed=0):
     return State(state.coef + away, state.offset, np.zeros(problem.rows.n_rows))
 
 
-def prove(problem, state, index, factor, needed):
+def prove(problem, state, index, factor, needed, settings=AS_IT_IS):
     """Return a point as all rows have it, and as the subsample has improved it, or None.
 
     `index` and `factor` are as `Subsample` has them; `needed` is a function of the point.
     """
     monitor = Monitor(tol=1e-3, max_iter=100)
-    run = newton_run.NewtonRun(problem, state, 0.5, monitor, 1.0, True)
-
+    run = newton_run.NewtonRun(problem, state, 0.5, monitor, settings, near=True)
     point = run._full_pass()
-    before = point._replace(alpha=run.directions.everywhere(point.alpha).copy())
-    start = run.coef, run.offset, run.z
+    before = point._replace(alpha=run.part.everywhere(point.alpha).copy())
     quadratic = QuadraticTerms(run.quadratic.stiffness, run.quadratic.center)
-    steps = run.steps_over(run.take(index), index, factor * run.cost[index], quadratic, start)
-    better = Subsample(index, factor, steps).prove(*start, point, needed(point))
+    of_part = run.take(index), index, factor * run.cost[index]
+    steps = run.steps_over(*of_part, quadratic, run.place)
+    better = Subsample(index, factor, steps).prove(run.place, point, needed(point))
     if better is not None:
-        better = better._replace(alpha=run.directions.everywhere(better.alpha))
+        better = better._replace(alpha=run.part.everywhere(better.alpha))
     return before, better
 
 
@@ -124,8 +131,8 @@ def test_what_is_cut_off_takes_another_round(intercept):
     before, after = prove(problem, state, index, factor, needed)
     assert_true(problem, after)
     assert np.count_nonzero((after.alpha == 0.0) & (before.alpha > 0.0)) > 10
-    with mock.patch.object(newton_proof, "_ROUNDS", 1):
-        assert prove(problem, state, index, factor, needed)[1] is None
+    one_round = replace(AS_IT_IS, subsample=replace(AS_IT_IS.subsample, proof_rounds=1))
+    assert prove(problem, state, index, factor, needed, one_round)[1] is None
 
 
 @settings(max_examples=200)
@@ -185,8 +192,7 @@ def test_ugly_rows_are_solved_and_certified(kind, intercept):
     n = 20_000
     X, y = ugly_rows(kind, n)
     problem = squared_problem(X, y, np.full(n, 100.0), intercept)
-    with subsampling():
-        state, monitor = solve(problem, 1e-3)
+    state, monitor = solve(problem, 1e-3, settings=SUBSAMPLING)
     assert monitor.status == "converged"
     assert_certified(problem, state, monitor)
     assert certify_state(problem, state).relative_gap <= 1e-3
@@ -212,8 +218,7 @@ def test_two_looks_at_all_rows_are_enough(intercept, sparse, C):
     n = 60_000
     X, y = tall(n=n, d=6, sparse=sparse)
     problem = squared_problem(X, y, np.full(n, C), intercept)
-    with subsampling():
-        state, monitor = solve(problem, 1e-3)
+    state, monitor = solve(problem, 1e-3, settings=SUBSAMPLING)
     assert monitor.status == "converged"
     assert_certified(problem, state, monitor)
     assert len(monitor.history) == 2
@@ -233,8 +238,8 @@ def test_sums_over_the_subsample_are_not_trusted(intercept):
         asked.append(proof)
         return proof and proof._replace(combined=10.0 * proof.combined)
 
-    with subsampling(), mock.patch.object(newton_proof, "improve", boast):
-        state, monitor = solve(problem, 1e-3)
+    with mock.patch.object(newton_proof, "improve", boast):
+        state, monitor = solve(problem, 1e-3, settings=SUBSAMPLING)
     assert any(asked)
     assert_certified(problem, state, monitor)
 
@@ -250,8 +255,7 @@ def test_problems_side_by_side_prove_each_their_own():
         for noise in [rng.standard_normal(n)]
     ]
     monitors = [Monitor(tol=1e-3, max_iter=100) for _ in several]
-    with subsampling():
-        states = solve_together(several, monitors)
+    states = solve_together(several, monitors, SUBSAMPLING)
     for problem, state, monitor in zip(several, states, monitors):
         assert monitor.status == "converged"
         assert_certified(problem, state, monitor)
@@ -268,8 +272,8 @@ def test_a_warm_start_has_a_subsample_and_a_proof_too():
         return original(of_all, sampled)
 
     start = near(problem, 0.05)
-    with subsampling(), mock.patch.object(newton_subsample, "choose", choose):
-        state, monitor = solve(problem, 1e-3, start)
+    with mock.patch.object(newton_subsample, "choose", choose):
+        state, monitor = solve(problem, 1e-3, start, SUBSAMPLING)
     assert monitor.status == "converged"
     assert_certified(problem, state, monitor)
     assert chosen == [None]

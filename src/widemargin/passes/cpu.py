@@ -18,7 +18,6 @@ __all__ = [
     "margin_cut",
     "margin_rates",
     "margin_sums",
-    "mean_curvature",
     "most_planes",
     "multiclass_cut",
     "multiclass_mix",
@@ -250,22 +249,6 @@ def curvature(z, cost, smooth):
         return newton_kernels.curvature(z[part], cost[part], smooth, weight[part])
 
     return weight, *threads.sums(chunk, threads.chunks(z.size, 3 * z.size))
-
-
-#: least width of the interval of a mean, as a fraction of the bend
-LEAST_WIDTH = 1e-3
-
-
-def mean_curvature(z, cost, smooth, rate, reach):
-    """As `curvature`, but means between z - reach rate and z + reach rate."""
-    eps, low, high, bend = smooth
-
-    def slope(at):
-        return np.clip((at - np.clip(at, -eps, eps)) / bend, low, high)
-
-    width = np.maximum(reach * np.abs(rate), LEAST_WIDTH * bend)
-    weight = cost * (slope(z + width) - slope(z - width)) / (2.0 * width)
-    return weight, np.count_nonzero(weight), weight.sum()
 
 
 def dual_point(z, y, cost, smooth, bend):

@@ -10,7 +10,7 @@ import numpy as np
 from widemargin import meeting
 from widemargin.arrays import on_host
 from widemargin.passes import cpu
-from widemargin.passes.cpu import LEAST_WIDTH, ROUNDING, TRIALS
+from widemargin.passes.cpu import ROUNDING, TRIALS
 from widemargin.passes.pairs import pair_sums
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "margin_rates",
     "margin_sums",
     "margin_walk",
-    "mean_curvature",
     "most_planes",
     "multiclass_cut",
     "multiclass_mix",
@@ -156,13 +155,6 @@ def curvature(z, cost, smooth):
     weight = np.empty_like(z)
     arguments = (z, cost, *map(float, smooth), weight)
     return weight, *_cuda().sums("curvature", z.size, 2, arguments)
-
-
-def mean_curvature(z, cost, smooth, rate, reach):
-    weight = np.empty_like(z)
-    widths = (rate, float(reach), LEAST_WIDTH * smooth[3])
-    arguments = (z, cost, *map(float, smooth), *widths, weight)
-    return weight, *_cuda().sums("mean_curvature", z.size, 2, arguments)
 
 
 def dual_point(z, y, cost, smooth, bend):

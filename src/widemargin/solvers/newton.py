@@ -61,25 +61,17 @@ from widemargin.solvers import newton_subsample
 from widemargin.solvers.base import SharesPasses, place_of
 from widemargin.solvers.coordinate import CoordinateDescent
 from widemargin.solvers.cutting_plane import CuttingPlanes
-from widemargin.solvers.newton_run import MANY_ENTRIES, NewtonRun, can_use_subsample, is_rare
+from widemargin.solvers.newton_best import MarginProblem
+from widemargin.solvers.newton_run import (
+    NewtonRun,
+    can_use_subsample,
+    has_many_entries,
+    is_rare,
+)
+from widemargin.solvers.newton_settings import NewtonSettings
 from widemargin.solvers.newton_subsample import Subsample
 from widemargin.solvers.registry import Place
 from widemargin.solvers.sharing import rows_once
-
-# How many problems are solved side by side at most, bytes per row that each of them needs, and
-# bytes for all of them on the host and on a GPU.
-_SIDE_BY_SIDE, _BYTES_PER_ROW = 16, 64
-_BYTES, _BYTES_ON_GPU = 1 << 27, 1 << 32
-
-# At w = 0 all rows have z = 1. With this delta all of them are curved.
-_FIRST_DELTA = 1.5
-
-# A cold start first solves one row in 16, if these are at least this many rows, and this many per
-# feature. The sample is solved to _SAMPLE_TOL: its optimum differs by more from that of all rows.
-_SAMPLE_ONE_IN, _SAMPLE_ROWS, _SAMPLE_ROWS_PER_FEATURE = 16, 1000, 20
-_SAMPLE_TOL = 3e-3
-# A GPU takes about as long for fewer rows as for this many.
-_SAMPLE_ROWS_ON_GPU = 100_000
 
 
 @dataclass(frozen=True)
@@ -90,15 +82,17 @@ class Newton(SharesPasses):
     ----------
     seed : int
         Seed of coordinate descent, which takes over if Newton's method makes no progress.
+    settings : NewtonSettings
     """
 
     seed: int = 0
+    settings: NewtonSettings = NewtonSettings()
 
     def solve(self, problem: Problem, state: State, monitor: Monitor) -> State:
         """Improve `state` until `monitor` says stop; return the best points certified."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             # Overflows are noticed by their results.
-            run = _solved(problem, state, monitor)
+            run = _solved(problem, state, monitor, self.settings)
         if not run.best.is_stuck:
             return run.best.state
         # The scales of the features differ too much. Single rows still make progress.
@@ -109,12 +103,10 @@ class Newton(SharesPasses):
 
     def most_together(self, rows: Rows) -> int:
         """Return how many problems may share passes: each of them needs vectors over the rows."""
-        room = _BYTES_ON_GPU if rows.device == "cuda" else _BYTES
-        return min(max(2, room // (_BYTES_PER_ROW * rows.n_rows)), _SIDE_BY_SIDE)
-
-
-def _is_warm(state):
-    return bool(np.any(state.coef) or np.any(state.dual))
+        settings, room = self.settings, self.settings.side_by_side_bytes
+        if rows.device == "cuda":
+            room = settings.side_by_side_bytes_on_gpu
+        return min(max(2, room // (settings.bytes_per_row * rows.n_rows)), settings.side_by_side)
 
 
 @dataclass(frozen=True)
@@ -131,17 +123,19 @@ class _Sample:
     fraction: float
 
     @classmethod
-    def of(cls, problem):
+    def of(cls, problem: MarginProblem, settings: NewtonSettings) -> "_Sample | None":
         """Return a sample of a problem's rows, in memory; None if it would not pay."""
-        use_subsample = can_use_subsample(problem)
-        return rows_once(use_subsample, lambda: cls._drawn(problem.rows, use_subsample))
+        use_subsample = can_use_subsample(problem, settings)
+        return rows_once(use_subsample, lambda: cls._drawn(problem.rows, settings, use_subsample))
 
     @classmethod
-    def _drawn(cls, rows, use_subsample):
-        one_in = newton_subsample.represented_rows(rows) if use_subsample else _SAMPLE_ONE_IN
+    def _drawn(cls, rows: Rows, settings: NewtonSettings, use_subsample: bool) -> "_Sample | None":
+        sample, one_in = settings.sample, settings.sample.one_in
+        if use_subsample:
+            one_in = newton_subsample.represented_rows(rows, settings)
         size = rows.n_rows // one_in
-        least = _SAMPLE_ROWS_ON_GPU if rows.device == "cuda" else _SAMPLE_ROWS
-        enough = max(least, _SAMPLE_ROWS_PER_FEATURE * rows.n_features)
+        least = sample.fewest_rows_on_gpu if rows.device == "cuda" else sample.fewest_rows
+        enough = max(least, sample.rows_per_feature * rows.n_features)
         if not isinstance(rows, GramRows) or size < enough:
             return None
         if use_subsample:
@@ -150,11 +144,10 @@ class _Sample:
             return cls(rows.take(index), index, float(one_in), index.size / rows.n_rows)
         index = np.random.default_rng(0).choice(rows.n_rows, size, replace=False)
         index.sort()
-        factor = rows.n_rows / size
-        few = rows.n_rows * rows.n_features < MANY_ENTRIES
-        if not few and isinstance(rows, LeverageRows):
+        factor: np.ndarray | float = rows.n_rows / size
+        if isinstance(rows, LeverageRows) and has_many_entries(rows, settings):
             # A sample of few rows has few of the rare ones, or none.
-            rare = is_rare(rows)
+            rare = is_rare(rows, settings.working_set)
             drawn = np.zeros(rows.n_rows, dtype=bool)
             drawn[index] = True
             index = np.flatnonzero(drawn | rare)
@@ -162,27 +155,33 @@ class _Sample:
         index = np.asarray(index, like=rows.like)
         return cls(rows.take(index), index, factor, index.size / rows.n_rows)
 
-    def of_problem(self, problem):
+    def of_problem(self, problem: MarginProblem) -> MarginProblem:
         """Return the problem of the sampled rows, which approximates that of all rows."""
         risk = problem.risk
         part = risk.over(risk.y[self.index], risk.cost[self.index] * self.factor)
         return Problem(self.rows, part, problem.intercept)
 
 
-def _solved(problem: Problem, state: State, monitor: Monitor) -> NewtonRun:
+def _solved(
+    problem: MarginProblem, state: State, monitor: Monitor, settings: NewtonSettings
+) -> NewtonRun:
     """Return a run from `state` that has ended."""
-    warm = _is_warm(state)
-    sample = None if warm else _Sample.of(problem)
+    delta = settings.first_delta
+    if np.any(state.coef) or np.any(state.dual):
+        run = NewtonRun(problem, state, delta, monitor, settings, near=True)
+        if not run.certify_start(monitor.tol):
+            run.run(monitor.tol)
+        return run
+    sample = _Sample.of(problem, settings)
     if sample is None:
-        run = NewtonRun(problem, state, _FIRST_DELTA, monitor, 1.0, near=warm)
+        run = NewtonRun(problem, state, delta, monitor, settings)
     else:
         part = sample.of_problem(problem)
-        first = NewtonRun(part, state, _FIRST_DELTA, monitor, sample.fraction, near=False)
-        first.run(max(_SAMPLE_TOL, monitor.tol))
+        first = NewtonRun(part, state, delta, monitor, settings, sample.fraction)
+        first.run(max(settings.sample.tol, monitor.tol))
         start = State(first.best.state.coef, first.best.state.offset, state.dual)
-        run = NewtonRun(problem, start, first.delta, monitor, 1.0, near=True)
+        run = NewtonRun(problem, start, first.delta, monitor, settings, near=True)
         if run.uses_subsample:
             run.sampled = Subsample.of_sample(first, sample.index, run)
-    if not (warm and run.certify_start(monitor.tol)):
-        run.run(monitor.tol)
+    run.run(monitor.tol)
     return run

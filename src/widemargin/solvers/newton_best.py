@@ -17,15 +17,16 @@ from widemargin.certificate import (
     proved_by,
     upper_bound,
 )
-from widemargin.problem import State
+from widemargin.data.rows import Rows
+from widemargin.monitor import Monitor
+from widemargin.problem import Problem, State
+from widemargin.risk import Bound, MarginRisk
 from widemargin.solvers.multiple import lifted
+from widemargin.solvers.newton_settings import NewtonSettings
 from widemargin.solvers.sharing import product
 
-# An iteration makes progress if the gap falls by this fraction. Steps over a working set make
-# enough if it falls by the second one. So many iterations in a row without progress end the run,
-# or the use of working sets.
-_PROGRESS, _PROGRESS_BY_PARTS = 1e-6, 1e-4
-_PATIENCE, _PATIENCE_WITH_PARTS = 30, 2
+#: a problem of two classes, over any rows
+MarginProblem = Problem[Rows, MarginRisk]
 
 
 class Point(NamedTuple):
@@ -74,53 +75,59 @@ class Best:
         Dual variables alpha, and X^T (alpha y) as computed by the rows.
     """
 
-    def __init__(self, problem, start, coef, offset, monitor):
-        self.problem, self.risk, self.monitor = problem, problem.risk, monitor
-        self.state = State(coef, offset, start.dual)
+    def __init__(
+        self, problem: MarginProblem, place: State, monitor: Monitor, settings: NewtonSettings
+    ):
+        self.problem, self.risk = problem, problem.risk
+        self.monitor, self.settings = monitor, settings
+        self.state = place
         # Without dual variables, the bound is zero: no objective is negative.
-        self.primal, self.dual = np.inf, -np.inf if np.any(start.dual) else 0.0
+        self.primal, self.dual = np.inf, -np.inf if np.any(place.dual) else 0.0
         self.is_exact = False
-        self.scored: tuple | None = None
-        self.combined: tuple | None = None
+        self.scored: tuple[np.ndarray, np.ndarray] | None = None
+        self.combined: tuple[np.ndarray, np.ndarray] | None = None
         self.least_gap, self.fruitless, self.slow = np.inf, 0, 0
 
     @property
-    def gap(self):
+    def gap(self) -> float:
         return self.primal - self.dual
 
     def estimate(self) -> Certificate:
         """Return the certificate that the values would make if they were exact."""
         return Certificate(self.primal, self.dual)
 
-    def take(self, primal, coef, offset, is_exact):
+    def take(self, primal: float, coef: np.ndarray, offset: float, is_exact: bool) -> None:
         """Keep a primal point, if it is better."""
         if primal < self.primal:
             self.primal, self.is_exact = primal, is_exact
             self.state.coef, self.state.offset = coef, offset
 
-    def take_dual(self, dual, alpha):
+    def take_dual(self, dual: float, alpha: np.ndarray) -> None:
         """Keep dual variables, if they are better."""
         if dual > self.dual:
             self.dual, self.state.dual = dual, alpha
 
-    def look_for_progress(self):
+    def look_for_progress(self) -> None:
         """Count the iterations without progress, and those with little."""
-        gap = self.gap
-        self.fruitless = 0 if gap < (1.0 - _PROGRESS) * self.least_gap else self.fruitless + 1
-        self.slow = 0 if gap < (1.0 - _PROGRESS_BY_PARTS) * self.least_gap else self.slow + 1
+        gap, settings = self.gap, self.settings
+        enough = (1.0 - settings.progress) * self.least_gap
+        self.fruitless = 0 if gap < enough else self.fruitless + 1
+        enough = (1.0 - settings.progress_by_parts) * self.least_gap
+        if not self.is_slow:
+            self.slow = 0 if gap < enough else self.slow + 1
         self.least_gap = min(gap, self.least_gap)
 
     @property
-    def is_stuck(self):
+    def is_stuck(self) -> bool:
         """Whether too many iterations made no progress: scales are too different."""
-        return self.fruitless >= _PATIENCE
+        return self.fruitless >= self.settings.patience
 
     @property
-    def is_slow(self):
-        """Whether steps over some of the rows make too little progress."""
-        return self.slow >= _PATIENCE_WITH_PARTS
+    def is_slow(self) -> bool:
+        """Whether steps over some of the rows have made too little progress to be used again."""
+        return self.slow >= self.settings.patience_with_parts
 
-    def certified(self):
+    def certified(self) -> Certificate:
         """Return the certificate of the best points."""
         problem, state, tol = self.problem, self.state, self.monitor.tol
         scores = self._scores()
@@ -133,16 +140,15 @@ class Best:
             )
         return certificate_of(primal, dual)
 
-    def _scores(self):
+    def _scores(self) -> np.ndarray:
         rows, coef = self.problem.rows, self.state.coef
         if self.scored is not None and self.scored[0] is coef:
             return self.scored[1]
         if not coef.any():
             return np.zeros(rows.n_rows, like=rows.like)
-        scores = product(rows.plain, "scores", coef, self.monitor)
-        return scores
+        return product(rows.plain, "scores", coef, self.monitor)
 
-    def _proved(self):
+    def _proved(self) -> Bound:
         problem, alpha = self.problem, self.state.dual
         if self.combined is not None and self.combined[0] is alpha:
             bound = proved_by(problem, self.risk.signed(alpha), self.combined[1], self.monitor.tol)

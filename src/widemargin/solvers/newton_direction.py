@@ -17,13 +17,36 @@ from widemargin import passes
 from widemargin.arrays import move_to
 from widemargin.data.rows import GramRows, Rows, SingleRows
 from widemargin.monitor import Monitor
+from widemargin.solvers.newton_settings import NewtonSettings
 from widemargin.solvers.sharing import product
 
-# Up to this many features the Hessian is computed and factorised. At 784 dense features that
-# takes half to nine tenths of the time of conjugate gradients.
-CHOLESKY_FEATURES = 1000
-# At most this many steps of conjugate gradients: then a new point tells more.
-_CG_STEPS = 250
+
+class Part(NamedTuple):
+    """Some of a problem's rows.
+
+    Attributes
+    ----------
+    rows : Rows
+    cost : ndarray of shape (m,)
+        Of the rows that count: rows of cost zero are left out of vectors.
+    counted : ndarray of shape (m,) or None
+        Which rows these are; None for all.
+    fraction : float
+        What a pass over `rows` counts for.
+    """
+
+    rows: Rows
+    cost: np.ndarray
+    counted: np.ndarray | None
+    fraction: float
+
+    def everywhere(self, values: np.ndarray) -> np.ndarray:
+        """Return values of the rows that count, and zero for the others, (n,)."""
+        if self.counted is None:
+            return values
+        everywhere = np.zeros_like(values, shape=self.rows.n_rows)
+        everywhere[self.counted] = values
+        return everywhere
 
 
 @dataclass
@@ -33,22 +56,19 @@ class Curved:
     Attributes
     ----------
     weight : ndarray of shape (n,)
-        Curvatures, zero for other rows.
+        Curvatures, cost / delta, and zero for other rows.
     count : int
         How many are not zero.
     total : float
         Their sum.
-    plain : bool
-        Whether all curvatures are cost / delta.
     """
 
     weight: np.ndarray
     count: int
     total: float
-    plain: bool
 
     @cached_property
-    def index(self):
+    def index(self) -> np.ndarray:
         """Their indices, (m,)."""
         return passes.of(self.weight).places(self.weight, self.count)
 
@@ -60,31 +80,9 @@ class Slope(NamedTuple):
     offset: float
 
 
-class Settled(NamedTuple):
-    """Losses of rows that stay on one piece: a quadratic function of (w, b).
-
-    Attributes
-    ----------
-    coef, offset : ndarray of shape (d,), float
-        A point.
-    pull : Slope
-        Minus the gradient at this point: X^T A and the sum of A.
-    second, first, total : ndarray of shape (d, d), ndarray of shape (d,), float
-        Sums over the centred rows: of curvature (x - center)(x - center)^T, of
-        curvature (x - center), and of curvature. All zeros for the hinge.
-    """
-
-    coef: np.ndarray
-    offset: float
-    pull: Slope
-    second: np.ndarray
-    first: np.ndarray
-    total: float
-
-
 @dataclass
 class QuadraticTerms:
-    """All terms but the losses of the rows at hand: the penalty, and the settled losses.
+    """All terms but the losses of the rows at hand: the penalty, and what other rows add.
 
     Attributes
     ----------
@@ -92,92 +90,63 @@ class QuadraticTerms:
         The penalty's curvature in b. If it is infinite, b is fixed.
     center : ndarray of shape (d,)
         What is subtracted from the rows.
-    settled : Settled or None
+    pull : Slope or None
+        Minus the gradient of the losses of rows that stay on one linear piece: X^T A of these
+        rows, and the sum of A.
     """
 
     stiffness: float
     center: np.ndarray
-    settled: Settled | None = None
+    pull: Slope | None = None
 
-    def slope(self, coef, offset) -> Slope:
+    def slope(self, coef: np.ndarray, offset: float) -> Slope:
         """Return the gradient at a point."""
         of_offset = self.stiffness * offset if self.stiffness < np.inf else 0.0
-        settled = self.settled
-        if settled is None:
+        if self.pull is None:
             return Slope(coef, of_offset)
-        way = coef - settled.coef
-        risen = offset - settled.offset + float(self.center @ way)
-        of_b = float(settled.first @ way) + settled.total * risen
-        bent = settled.second @ way + risen * settled.first + of_b * self.center
-        return Slope(coef + bent - settled.pull.coef, of_offset + of_b - settled.pull.offset)
+        return Slope(coef - self.pull.coef, of_offset - self.pull.offset)
 
-    @property
-    def offset_curvature(self) -> float:
-        """The curvature in b alone."""
-        return self.stiffness + (0.0 if self.settled is None else self.settled.total)
-
-    def curvature(self, ahead, shift) -> float:
+    def curvature(self, ahead: np.ndarray, shift: float) -> float:
         """Return the curvature along a direction."""
-        curvature = float(ahead @ ahead)
-        if self.stiffness < np.inf:
-            curvature += self.stiffness * shift**2
-        if self.settled is not None:
-            second, first, total = self.settled[3:]
-            shift = shift + float(self.center @ ahead)
-            along = float(ahead @ (second @ ahead)) + 2.0 * shift * float(first @ ahead)
-            curvature += along + total * shift**2
-        return curvature
+        of_offset = self.stiffness * shift**2 if self.stiffness < np.inf else 0.0
+        return float(ahead @ ahead) + of_offset
+
+
+#: a direction in w and in b
+Way = tuple[np.ndarray, float]
+#: two sums over rows, see `GramRows.moments`
+Moments = tuple[np.ndarray, np.ndarray]
 
 
 class Directions:
-    """Finds one direction after another for one problem.
-
-    Parameters
-    ----------
-    rows : Rows
-    cost : ndarray of shape (n,)
-        Of the rows that count.
-    counted : ndarray of shape (n,) or None
-        Which rows these are; None for all.
-    quadratic : QuadraticTerms
-    monitor : Monitor
-    fraction : float
-        What a pass over `rows` counts for.
-    """
+    """Finds one direction after another for one problem."""
 
     def __init__(
-        self,
-        rows: Rows,
-        cost,
-        counted,
-        quadratic: QuadraticTerms,
-        monitor: Monitor,
-        fraction: float,
+        self, part: Part, quadratic: QuadraticTerms, monitor: Monitor, settings: NewtonSettings
     ):
-        self.rows, self.cost, self.counted = rows, cost, counted
-        self.quadratic, self.monitor, self.fraction = quadratic, monitor, fraction
-        self.kept: tuple | None = None  # which rows were curved last, and their moments
+        self.part, self.quadratic = part, quadratic
+        self.monitor, self.settings = monitor, settings
+        # Which rows were curved last, and their moments.
+        self.kept: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
-    def find(self, slope, curved, delta, allowed):
+    def find(self, slope: Slope, curved: Curved, delta: float, allowed: float) -> Way | None:
         """Return - H^-1 slope, in w and in b; b is at its optimum for each w.
 
         None if the monitor says stop, or if numbers are so large that there is no direction.
         `allowed` is the gap allowed.
         """
-        settled = self.quadratic.settled
-        if curved.count == 0 and settled is None:
+        if curved.count == 0:
             return -slope.coef, 0.0
-        if self.rows.n_features > CHOLESKY_FEATURES or not isinstance(self.rows, GramRows):
+        rows = self.part.rows
+        many = rows.n_features > self.settings.cholesky_features
+        if many or not isinstance(rows, GramRows):
             return self._conjugate_gradients(slope, curved, allowed)
         with self.monitor.phase("direction"):
-            sums = self._hessian(curved, delta)
+            sums = self._hessian(rows, curved, delta)
             if sums is None:
                 return None
             second, first = sums
             total = curved.total + self.quadratic.stiffness
-            if settled is not None:
-                second, first = second + settled.second, first + settled.first
-                total += settled.total
             hessian, gradient = self._without_offset(second, first, total, slope)
             on_diagonal = hessian.ravel(order="K")[:: gradient.size + 1]
             on_diagonal += 1.0
@@ -196,19 +165,21 @@ class Directions:
                 shift = (moved - slope.offset) / total
             return move_to(-ahead, slope.coef), shift
 
-    def _hessian(self, curved, delta):
+    def _hessian(self, rows: GramRows, curved: Curved, delta: float) -> Moments | None:
         """Return two sums over the curved rows: of k_i x_i x_i^T, and of k_i x_i.
 
         None if the monitor says stop.
         """
-        work = curved.count * self.rows.n_features**2
-        if self.rows.weighs_all_rows:
-            return self.rows.moments(None, self.everywhere(curved.weight), self.quadratic.center)
-        if curved.plain and work > self.rows.little_work:
-            return self.kept_moments(curved.index, delta)
-        return self._moments(curved.index, curved.weight[curved.index])
+        if rows.weighs_all_rows:
+            weight = self.part.everywhere(curved.weight)
+            return rows.moments(None, weight, self.quadratic.center)
+        if curved.count * rows.n_features**2 > rows.little_work:
+            return self._kept_moments(rows, curved.index, delta)
+        return self._moments(rows, curved.index, curved.weight[curved.index])
 
-    def _without_offset(self, hessian, first, total, slope):
+    def _without_offset(
+        self, hessian: np.ndarray, first: np.ndarray, total: float, slope: Slope
+    ) -> Moments:
         """Return the Hessian and the gradient with b eliminated."""
         # Of centred rows, and with b eliminated.
         gradient = move_to(slope.coef, first)
@@ -219,13 +190,13 @@ class Directions:
             hessian = hessian - np.outer(first, first / total)
         return hessian, gradient
 
-    def kept_moments(self, index, delta):
+    def _kept_moments(self, rows: GramRows, index: np.ndarray, delta: float) -> Moments | None:
         """Return the moments of rows with the curvature cost / delta.
 
         Either all these rows are summed up, or the last moments are updated by the rows that
         have changed, whichever are fewer.
         """
-        members = np.zeros_like(self.cost, dtype=bool)
+        members = np.zeros_like(self.part.cost, dtype=bool)
         members[index] = True
         signs = [(1.0, index)]
         if self.kept is not None:
@@ -234,7 +205,7 @@ class Directions:
             if left.size + joined.size < index.size:
                 signs = [(-1.0, left), (1.0, joined)]
         for sign, changed in signs:
-            sums = self._moments(changed, self.cost[changed])
+            sums = self._moments(rows, changed, self.part.cost[changed])
             if sums is None:
                 self.kept = None
                 return None
@@ -246,37 +217,32 @@ class Directions:
         self.kept = (members, second, first)
         return second / delta, first / delta
 
-    def _moments(self, index, weight):
+    def _moments(self, rows: GramRows, index: np.ndarray, weight: np.ndarray) -> Moments | None:
         """Return the weighted sums of x_i x_i^T and of x_i; None if the monitor says stop."""
-        rows, d = self.rows, self.rows.n_features
-        if self.counted is not None:
-            index = self.counted[index]
-        sums = None
+        d = rows.n_features
+        if self.part.counted is not None:
+            index = self.part.counted[index]
+        second, first = np.zeros((d, d), like=rows.like), np.zeros(d, like=rows.like)
         at_once = max(256, rows.multiplications_per_call // max(1, d * d))
         for begin in range(0, index.size, at_once):
             if self.monitor.must_stop():
                 return None
-            part = slice(begin, begin + at_once)
-            more = rows.moments(index[part], weight[part], self.quadratic.center)
-            sums = more if sums is None else (sums[0] + more[0], sums[1] + more[1])
-        return (0.0, 0.0) if sums is None else sums
+            some = slice(begin, begin + at_once)
+            more = rows.moments(index[some], weight[some], self.quadratic.center)
+            if begin == 0:
+                second, first = more
+            else:
+                second, first = second + more[0], first + more[1]
+        return second, first
 
-    def everywhere(self, values):
-        """Return values of the rows that count, and zero for the others, (n,)."""
-        if self.counted is None:
-            return values
-        everywhere = np.zeros_like(values, shape=self.rows.n_rows)
-        everywhere[self.counted] = values
-        return everywhere
-
-    def _conjugate_gradients(self, slope, curved, allowed):
-        rows = self.rows
-        fraction = self.fraction * curved.count / rows.n_rows
+    def _conjugate_gradients(self, slope: Slope, curved: Curved, allowed: float) -> Way:
+        part, rows = self.part, self.part.rows
+        fraction = part.fraction * curved.count / rows.n_rows
         if isinstance(rows, SingleRows) and 2 * curved.count < rows.n_rows:
-            weight = curved.weight[curved.index]
-            rows = rows.take(curved.index if self.counted is None else self.counted[curved.index])
+            weight, index = curved.weight[curved.index], curved.index
+            rows = rows.take(index if part.counted is None else part.counted[index])
         else:
-            weight = self.everywhere(curved.weight)
+            weight = part.everywhere(curved.weight)
         total = curved.total + self.quadratic.stiffness
         gradient, first = slope.coef, np.zeros_like(slope.coef)
         if self.quadratic.stiffness < np.inf:
@@ -286,17 +252,13 @@ class Directions:
         if isinstance(rows, GramRows):
             scaling = np.maximum(1.0, 1.0 + rows.combine_squares(weight) - first**2 / total)
         # Accurate enough to bring the gradient's part of the gap below the gap allowed.
-        gradient_gap = 0.5 * float(gradient @ gradient)
-        forcing = (
-            float(np.clip(np.sqrt(0.1 * allowed / gradient_gap), 1e-3, 0.1))
-            if gradient_gap
-            else 0.1
-        )
+        gap = max(0.5 * float(gradient @ gradient), 1e-300)
+        forcing = float(np.clip(np.sqrt(0.1 * allowed / gap), 1e-3, 0.1))
         ahead, residual = np.zeros_like(gradient), -gradient
         scaled = residual / scaling
         way, size = scaled, float(residual @ scaled)
         enough = forcing**2 * size
-        for _ in range(_CG_STEPS):
+        for _ in range(self.settings.cg_steps):
             if size <= enough or self.monitor.must_stop():
                 break
             way = rows.rounded("scores", way)

@@ -16,16 +16,17 @@ may be negative. Where one has to be clipped, a smaller gradient is left for ano
 the rows that were clipped.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
 
 from widemargin import passes
 from widemargin.problem import Intercept
+from widemargin.solvers.newton_best import Point
 from widemargin.solvers.newton_direction import Curved, Slope
-
-# At most this many rounds. Each must leave at most this fraction of the excess before it.
-_ROUNDS, _PROGRESS = 4, 0.5
+from widemargin.solvers.newton_steps import NewtonSteps
 
 
 class Proof(NamedTuple):
@@ -37,7 +38,9 @@ class Proof(NamedTuple):
     dual: float
 
 
-def improve(steps, factor, point, alpha, needed):
+def improve(
+    steps: NewtonSteps, factor: np.ndarray, point: Point, alpha: np.ndarray, needed: float
+) -> Proof | None:
     """Return a Proof with better dual variables; None if its value is below `needed`.
 
     Parameters
@@ -52,14 +55,14 @@ def improve(steps, factor, point, alpha, needed):
         The present dual variables of the subsample.
     needed : float
     """
-    y, begin = steps.y, alpha
+    y, begin, settings = steps.y, alpha, steps.settings.subsample
     with steps.monitor.phase("proof"):
         curved = whole = steps.curvature()
         rate = np.zeros_like(begin)
         bend = steps.delta * factor / steps.cost  # 1 / (2 c) of the rows themselves
         natural = np.maximum(steps.z, 0.0) / bend
 
-        def price(alpha):
+        def price(alpha: np.ndarray) -> float:
             """Return what it costs the subsample not to have alpha = 2 c max(0, z)."""
             return 0.5 * float((bend * (alpha - natural)) @ (alpha - natural))
 
@@ -67,7 +70,7 @@ def improve(steps, factor, point, alpha, needed):
     left = point.primal - needed
     slope = Slope(steps.coef - point.combined, _offset_slope(steps, point.total))
     short = np.inf
-    for _ in range(_ROUNDS):
+    for _ in range(settings.proof_rounds):
         way = steps.directions.find(slope, curved, steps.delta, left)
         if way is None:
             return None
@@ -90,24 +93,24 @@ def improve(steps, factor, point, alpha, needed):
         gap += price(alpha) + price_of_others
         if gap <= left:
             return Proof(alpha, combined, total, point.primal - gap)
-        if not gap - left < _PROGRESS * short:
+        if not gap - left < settings.proof_progress * short:
             return None
         short = gap - left
     return None
 
 
-def _part(curved, kept):
+def _part(curved: Curved, kept: np.ndarray) -> Curved:
     """Return the curved rows of a mask, (m,)."""
     weight = np.where(kept, curved.weight, 0.0)
-    return Curved(weight, int(np.count_nonzero(weight)), float(weight.sum()), curved.plain)
+    return Curved(weight, int(np.count_nonzero(weight)), float(weight.sum()))
 
 
-def _offset_slope(steps, total):
+def _offset_slope(steps: NewtonSteps, total: float) -> float:
     """Return the slope in b, where the sum of A is `total`."""
     return steps.quadratic.stiffness * steps.offset - total if steps.has_intercept else 0.0
 
 
-def _balance(alpha, y, others):
+def _balance(alpha: np.ndarray, y: np.ndarray, others: float) -> bool:
     """Make y . alpha + others = 0 by scaling one side of alpha, (m,) down; return if it can."""
     excess = float(y @ alpha) + others
     side = y > 0 if excess > 0.0 else y < 0

@@ -15,53 +15,32 @@ import numpy as np
 
 from widemargin.arrays import move_to
 from widemargin.certificate import feasible_near
-from widemargin.data.rows import LeverageRows, SingleRows
-from widemargin.problem import Intercept
+from widemargin.data.rows import LeverageRows, Rows
+from widemargin.monitor import Monitor
+from widemargin.problem import Intercept, State
 from widemargin.solvers import newton_subsample
-from widemargin.solvers.newton_best import Best, Point
-from widemargin.solvers.newton_direction import CHOLESKY_FEATURES, QuadraticTerms, Settled, Slope
-from widemargin.solvers.newton_steps import FRACTION_OF_GAP, SHORT_STEP, NewtonSteps, full_pass
+from widemargin.solvers.newton_best import Best, MarginProblem, Point
+from widemargin.solvers.newton_direction import Part, QuadraticTerms, Slope
+from widemargin.solvers.newton_settings import NewtonSettings, WorkingSetSettings
+from widemargin.solvers.newton_steps import DualSums, NewtonSteps, Place, Shared
 from widemargin.solvers.sharing import product
 
-# If the start is not zero, the smoothing gap begins with at most this fraction of the start's gap,
-# and at most this fraction of the objective: a larger delta would lead away from the start.
-_WARM_FRACTION, _WARM_SMOOTHING = 0.02, 0.01
 
-# The working set: rows nearest to another piece of their loss, relative to how far their scores
-# may move. It is this fraction of all rows; the second one once there is a useful lower bound.
-# With rare rows it may be larger; above the third fraction, it is not used.
-_WORKING_SET, _SMALL_WORKING_SET, _LARGEST_WORKING_SET = 0.125, 0.03, 0.4
-# Steps over the working set stop at this fraction of the gap allowed, or at this fraction of the
-# gap before: if delta is far too small for the current point, all steps are short.
-_LEFT_BY_WORKING_SET, _LEFT_OF_GAP = 0.5, 1e-3
-# Steps over the subsample stop at this fraction of the gap before. If the full pass then finds
-# more than the second fraction of it, the subsample is given up.
-_LEFT_BY_SUBSAMPLE, _LEFT_BY_GOOD_SUBSAMPLE = 1e-3, 0.25
-# With fewer rows times features than this, a full pass costs no more than a working set.
-MANY_ENTRIES = 1 << 22
-# How often settled rows that changed pieces join the working set before a short step is taken.
-_ROUNDS = 3
-# How many rows are sorted to find the size of the working set.
-_PROBED = 1 << 12
-# Near the optimum, the last step predicts a decrease by at most this fraction of the objective.
-_NEAR = 0.1
-# A row is rare if its score may move this many times as far as the root mean square.
-_RARE = 3.0
-
-
-def is_rare(rows):
+def is_rare(rows: LeverageRows, settings: WorkingSetSettings) -> np.ndarray:
     """Return which rows have rare features, a mask (n,)."""
-    return rows.spreads > _RARE * np.sqrt(rows.n_features / rows.n_rows)
+    return rows.spreads > settings.rare * np.sqrt(rows.n_features / rows.n_rows)
 
 
-def can_use_subsample(problem):
+def can_use_subsample(problem: MarginProblem, settings: NewtonSettings) -> bool:
     """Return whether a subsample can represent all rows of a problem."""
-    enough = problem.risk.loss.is_parabola and newton_subsample.represented_rows(problem.rows) > 0
-    return enough and newton_subsample.are_balanced(problem.risk.y)
+    represented = newton_subsample.represented_rows(problem.rows, settings)
+    enough = problem.risk.loss.is_parabola and represented > 0
+    return enough and newton_subsample.are_balanced(problem.risk.y, settings.subsample)
 
 
-def _are_many(rows):
-    return MANY_ENTRIES <= rows.n_rows * rows.n_features <= CHOLESKY_FEATURES * rows.n_rows
+def has_many_entries(rows: Rows, settings: NewtonSettings) -> bool:
+    """Return whether a full pass takes so long that some of the rows pay."""
+    return rows.n_rows * rows.n_features >= settings.working_set.fewest_entries
 
 
 class NewtonRun(NewtonSteps):
@@ -82,50 +61,49 @@ class NewtonRun(NewtonSteps):
         Whether the start is near the optimum.
     """
 
-    def __init__(self, problem, start, delta, monitor, fraction, near):
+    subsample: newton_subsample.Subsample | None = None
+    sampled: newton_subsample.Subsample | None = None
+
+    def __init__(
+        self,
+        problem: MarginProblem,
+        start: State,
+        delta: float,
+        monitor: Monitor,
+        settings: NewtonSettings,
+        fraction: float = 1.0,
+        near: bool = False,
+    ):
         self.problem = problem
         rows, risk = problem.rows, problem.risk
         y, cost, counted = risk.y, risk.cost, None
         if not (cost > 0.0).all():
             counted = np.flatnonzero(cost > 0.0)
             y, cost = y[counted], cost[counted]
-        no_intercept = problem.intercept is Intercept.NONE
         stiffness = {Intercept.FREE: 0.0, Intercept.PENALIZED: 1.0, Intercept.NONE: np.inf}
-        quadratic = QuadraticTerms(
-            stiffness[problem.intercept], center=np.zeros(rows.n_features, like=rows.like)
-        )
-        super().__init__(
-            rows,
-            y,
-            cost,
-            counted,
-            problem.intercept,
-            quadratic,
-            coef=start.coef.astype(np.float64),  # a copy
-            offset=0.0 if no_intercept else float(start.offset),
-            z=None,
-            delta=risk.loss.bend if risk.loss.is_smooth else delta,
-            loss=risk.loss,
-            monitor=monitor,
-            fraction=fraction,
-        )
+        center = np.zeros(rows.n_features, like=rows.like)
+        quadratic = QuadraticTerms(stiffness[problem.intercept], center)
+        offset = 0.0 if problem.intercept is Intercept.NONE else float(start.offset)
+        place = Place(start.coef.astype(np.float64), offset, None)  # a copy
+        shared = Shared(risk.loss, problem.intercept, monitor, settings)
+        part = Part(rows, cost, counted, fraction)
+        delta = risk.loss.bend if risk.loss.is_smooth else delta
+        super().__init__(shared, part, y, quadratic, place, delta)
+        self.is_known = False  # whether the slacks are
         self.near, self.is_bounded = near, False  # is_bounded: there was a useful lower bound
-        self.best = Best(problem, start, self.coef, self.offset, monitor)
-        self.uses_subsample = fraction == 1.0 and can_use_subsample(problem)
-        self.subsample: newton_subsample.Subsample | None = None
-        self.sampled: newton_subsample.Subsample | None = None
-        self.spare: list[np.ndarray] = []  # vectors (n,) to overwrite: page faults take time
+        self.best = Best(problem, State(self.coef, offset, start.dual), monitor, settings)
+        self.uses_subsample = fraction == 1.0 and can_use_subsample(problem, settings)
 
-    def run(self, tol):
+    def run(self, tol: float) -> None:
         """Iterate until the relative gap is `tol`, or the monitor says stop."""
-        monitor = self.monitor
+        monitor, near = self.monitor, self.settings.working_set.near
         if self.intercept is Intercept.FREE:
             self._find_center()
-        if self.z is None:
-            point = self._full_pass()
-        else:
+        if self.is_known:
             self.move_offset()
             point = self._evaluate()
+        else:
+            point = self._full_pass()
         while True:
             point = self._proved(point, tol)
             gradient = self.coef - point.combined
@@ -143,7 +121,7 @@ class NewtonRun(NewtonSteps):
                 monitor.iteration += self.fraction
                 continue
             allowed = tol * self.best.primal
-            self.near = self.near or self.decrement <= _NEAR * point.primal
+            self.near = self.near or self.decrement <= near * point.primal
             there = None
             if self.near and self.uses_subsample:
                 there = self._solve_subsample(point, allowed)
@@ -157,49 +135,51 @@ class NewtonRun(NewtonSteps):
 
     # --- the subsample ----------------------------------------------------------------------
 
-    def _proved(self, point, tol):
+    def _proved(self, point: Point, tol: float) -> Point:
         """Return the point, with dual variables that prove `tol` if the subsample allows it."""
         needed = (1.0 - tol) * min(point.primal, self.best.primal)
         if self.subsample is None or max(point.dual, self.best.dual) >= needed:
             return point
-        better = self.subsample.prove(self.coef, self.offset, self.z, point, needed)
-        return better or point
+        return self.subsample.prove(self.place, point, needed) or point
 
-    def _solve_subsample(self, point, allowed):
+    def _solve_subsample(self, point: Point, allowed: float) -> Point | None:
         """Minimise the loss of the subsample; return as `_solve_working_set`."""
-        coef, offset, z = self.coef, self.offset, self.z
+        start, settings = self.place, self.settings
         self.subsample = self.subsample or newton_subsample.choose(self, self.sampled)
         self.uses_subsample = self.subsample is not None
         if self.subsample is None:
             return None
         steps, gap = self.subsample.steps, point.primal - point.dual
-        combined = self.subsample.begin(coef, offset, z, point)
-        left = max(_LEFT_BY_WORKING_SET * allowed, _LEFT_BY_SUBSAMPLE * gap)
+        combined = self.subsample.begin(start, point)
+        left = max(settings.working_set.left * allowed, settings.subsample.left * gap)
         steps.approach(left, combined)
         if self.monitor.must_stop():
             return None
         self.coef, self.offset = steps.coef, steps.offset
-        self.spare.append(z)
         there = self._full_pass()
         self.monitor.iteration += self.fraction
-        self.uses_subsample = there.primal - there.dual < _LEFT_BY_GOOD_SUBSAMPLE * gap
+        self.uses_subsample = there.primal - there.dual < settings.subsample.left_if_good * gap
         if self._is_better(there, point, allowed):
-            self._leave(point)
             return there
-        ahead, shift, beyond = self.coef - coef, self.offset - offset, self.z
-        self.coef, self.offset = coef, offset
+        beyond = self.place
+        self.coef, self.offset = start.coef, start.offset
         self.find_slack()
         with self.monitor.phase("line search"):
-            rate = beyond - self.z
-            step = self.search(rate, ahead, shift)
+            step, way = self._search_towards(beyond)
             if step == 0.0:
                 return None
-            self.move(step, rate, ahead, shift)
+            self.move(step, *way)
         return self._evaluate()
+
+    def _search_towards(self, beyond: Place) -> tuple[float, tuple[np.ndarray, np.ndarray, float]]:
+        """Return the best step towards a point; rates of the slacks, and the way in w and b."""
+        assert beyond.z is not None
+        way = beyond.z - self.z, beyond.coef - self.coef, beyond.offset - self.offset
+        return self.search(*way), way
 
     # --- the working set --------------------------------------------------------------------
 
-    def _solve_working_set(self, point, allowed):
+    def _solve_working_set(self, point: Point, allowed: float) -> Point | None:
         """Minimise over the working set, as if all other rows stayed on their pieces.
 
         Return the new point, or None if that was no progress.
@@ -207,15 +187,12 @@ class NewtonRun(NewtonSteps):
         working = self._working_set()
         if working is None:
             return None
-        coef, offset, z = start = self.coef, self.offset, self.z
-        delta = self.delta
-        for _ in range(_ROUNDS):
-            begun = self._working_steps(working, point, start)
-            if begun is None:
-                return None
-            part, combined = begun
-            left = max(_LEFT_BY_WORKING_SET * allowed, _LEFT_OF_GAP * self.best.gap)
-            part.approach(left, combined if start[2] is z else None)
+        here, delta, settings = self.place, self.delta, self.settings.working_set
+        start, z = here, self.z
+        for _ in range(settings.rounds):
+            part, combined = self._working_steps(working, point, start)
+            left = max(settings.left * allowed, settings.left_of_gap * self.best.gap)
+            part.approach(left, combined if start is here else None)
             if self.monitor.must_stop():
                 return None
             self.coef, self.offset, self.delta = part.coef, part.offset, part.delta
@@ -223,18 +200,19 @@ class NewtonRun(NewtonSteps):
             self.monitor.iteration += self.fraction
             if self._is_better(there, point, allowed):
                 self.is_bounded = self.is_bounded or there.dual > 0.0
-                self._leave(point, z)
                 return there
             with self.monitor.phase("line search"):
                 # Settled rows have changed pieces: they join the working set.
-                ahead, shift, rate = self.coef - coef, self.offset - offset, self.z - z
+                beyond = self.place
                 for knot in itertools.chain(*self.curved_slacks()):
                     working = working | ((z > knot) != (self.z > knot))
-                self.coef, self.offset, self.z, self.delta = coef, offset, z, delta
-                step = self.search(rate, ahead, shift)
-                if step >= SHORT_STEP or np.count_nonzero(working) > _LARGEST_WORKING_SET * z.size:
+                (self.coef, self.offset, self.z), self.delta = (*here[:2], z), delta
+                step, (rate, ahead, shift) = self._search_towards(beyond)
+                many = np.count_nonzero(working) > settings.largest * z.size
+                if many or step >= self.settings.short_step:
                     break
-                start = coef + step * ahead, offset + step * shift, z + step * rate
+                coef, offset = self.coef + step * ahead, self.offset + step * shift
+                start = Place(coef, offset, z + step * rate)
         if step == 0.0:
             return None
         with self.monitor.phase("line search"):
@@ -242,79 +220,66 @@ class NewtonRun(NewtonSteps):
             self.move(step, rate, ahead, shift)
         return self._evaluate()
 
-    def _working_set(self):
+    def _working_set(self) -> np.ndarray | None:
         """Return the rows nearest to another piece of their loss, a mask (n,).
 
-        None if a working set is of no use here.
+        None if a working set is of no use here. A smooth loss is curved for so many rows that
+        the others alone are no great help.
         """
-        n, rows, z = self.z.size, self.rows, self.z
-        if self.fraction < 1.0 or not _are_many(rows) or not isinstance(rows, LeverageRows):
+        n, rows, z, settings = self.z.size, self.rows, self.z, self.settings
+        if self.fraction < 1.0 or self.loss.is_smooth or not isinstance(rows, LeverageRows):
             return None
-        spreads, rare = rows.spreads, is_rare(rows)
+        if rows.n_features > settings.cholesky_features or not has_many_entries(rows, settings):
+            return None
+        limits, distance = settings.working_set, self._distance()
+        spreads, rare = rows.spreads, is_rare(rows, limits)
         if self.counted is not None:
             spreads, rare = spreads[self.counted], rare[self.counted]
-        distance = self._distance()
-        some = slice(None, None, max(1, n // _PROBED))
+        some = slice(None, None, max(1, n // limits.probed))
         ratios = distance[some] / np.maximum(spreads[some], 1e-300)
         ratios = np.sort(ratios[ratios > 0.0])
         # If few rows have a loss, few rows will change pieces.
-        fraction = _SMALL_WORKING_SET if self.is_bounded else _WORKING_SET
+        fraction = limits.size_if_bounded if self.is_bounded else limits.size
         fraction = min(fraction, np.count_nonzero(z > 0.0) / n)
         width = float(ratios[int(fraction * ratios.size)]) if ratios.size else 0.0
         working = (distance <= width * spreads) | rare
-        return working if np.count_nonzero(working) <= _LARGEST_WORKING_SET * n else None
+        return working if np.count_nonzero(working) <= limits.largest * n else None
 
-    def _distance(self):
+    def _distance(self) -> np.ndarray:
         """Return how far slacks are from another piece of their loss, (n,).
 
-        A loss with kinks is smoothed there. Rows on a smoothed kink have a negative distance.
+        The loss is smoothed at its kinks. Rows there have a negative distance.
         """
         z = self.z
         distances = [np.maximum(begin - z, z - end) for begin, end in self.curved_slacks()]
-        distance = functools.reduce(np.minimum, distances)
-        return np.abs(distance) if self.loss.is_smooth else distance
+        return functools.reduce(np.minimum, distances)
 
-    def _working_steps(self, working, point, start):
+    def _working_steps(
+        self, working: np.ndarray, point: Point, start: Place
+    ) -> tuple[NewtonSteps, np.ndarray]:
         """Return Newton steps over the working set, others settled, and X^T A of its rows.
 
-        `start` is coef, offset and slacks of all rows. None to stop at once.
+        `start` is coef, offset and slacks of all rows.
         """
         index = np.flatnonzero(working)
         rows, A = self.take(index), self.y[index] * point.alpha[index]
         combined = product(rows, "combine", A, self.monitor)
         pull = Slope(point.combined - combined, point.total - float(A.sum()))
-        d = rows.n_features
-        second, first, total = np.zeros((d, d)), np.zeros(d), 0.0
-        if self.loss.is_smooth:
-            with self.monitor.phase("direction"):
-                curved = np.flatnonzero((self.curvature().weight > 0.0) & ~working)
-                sums = self.directions.kept_moments(curved, self.delta)
-                if sums is None:
-                    return None
-                if curved.size:
-                    second, first = np.tril(sums[0]) + np.tril(sums[0], -1).T, sums[1]
-                    total = float(self.cost[curved].sum()) / self.delta
-        settled = Settled(self.coef, self.offset, pull, second, first, total)
-        quadratic = QuadraticTerms(self.quadratic.stiffness, self.quadratic.center, settled)
+        quadratic = QuadraticTerms(self.quadratic.stiffness, self.quadratic.center, pull)
         return self.steps_over(rows, index, self.cost[index], quadratic, start), combined
 
-    def _is_better(self, there, point, allowed):
+    def _is_better(self, there: Point, point: Point, allowed: float) -> bool:
         """Return whether steps over some of the rows have led to a better point."""
         bound = max(there.dual, self.best.dual)
         return there.primal < point.primal or there.primal - bound <= allowed
 
-    def _leave(self, point, *vectors):
-        """Keep vectors that are no longer needed, to overwrite them."""
-        if self.best.state.dual is not point.alpha:
-            vectors = point.alpha, *vectors
-        self.spare = list(vectors)
-
     # --- a start ----------------------------------------------------------------------------
 
-    def certify_start(self, tol):
+    def certify_start(self, tol: float) -> bool:
         """Certify the start and choose delta by its gap; return whether to stop."""
         risk = self.problem.risk
         self.find_slack()
+        self.is_known = True
         A = feasible_near(self.problem, self.best.state.dual)
         combined = product(self.rows, "combine", A, self.monitor)
         penalty = float(combined @ combined)
@@ -325,7 +290,9 @@ class NewtonRun(NewtonSteps):
         self.best.is_exact = True
         done = self._is_done(tol)
         gap = (self.best.primal - max(self.best.dual, 0.0)) / (self.best.primal or 1.0)
-        largest = min(_WARM_SMOOTHING, max(_WARM_FRACTION * gap, FRACTION_OF_GAP * tol))
+        settings = self.settings
+        largest = max(settings.warm_fraction * gap, settings.fraction_of_gap * tol)
+        largest = min(settings.warm_smoothing, largest)
         if self.loss.is_smooth:
             return done
         # At the solution, between bounds, z = alpha delta / c, with smoothing gap (c - alpha) z.
@@ -341,48 +308,22 @@ class NewtonRun(NewtonSteps):
 
     # --- values and certificates ------------------------------------------------------------
 
-    def _full_pass(self):
-        """Return the current point by a full pass over the rows; slacks are recomputed."""
-        self.is_exact = True
-        small = self.rows.n_rows * self.rows.n_features < MANY_ENTRIES  # compiling takes longer
-        if small or not isinstance(self.rows, SingleRows) or self.intercept is Intercept.FREE:
-            self.find_slack()
-            self.move_offset()
-            return self._evaluate()
-        with self.monitor.phase("visit"):
-            z, alpha = (
-                self.spare.pop() if self.spare else np.empty(self.y.size) for _ in range(2)
-            )
-            scores = np.empty(self.y.size) if self.fresh is None else self.fresh[1]
-            combined, sums = full_pass(
-                self.rows,
-                self.counted,
-                self.y,
-                self.cost,
-                self.coef,
-                self.offset,
-                self.smooth,
-                self.loss.bend,
-                scores,
-                z,
-                alpha,
-            )
-            self.z, self.fresh = z, (self.coef, scores)
-        return self._point(alpha, combined, *self._values(None, sums))
+    def _full_pass(self) -> Point:
+        """Return the current point; slacks are recomputed."""
+        self.find_slack()
+        self.move_offset()
+        return self._evaluate()
 
-    def _evaluate(self):
+    def _evaluate(self) -> Point:
         """Return the current point, if its slacks are known."""
         A, sums = self.dual_point()
-        values = self._values(A, sums)
+        primal, height, total, smoothing_gap, balancing = self._values(A, sums)
         combined = self.combine(A)
         A *= self.y
-        return self._point(A, combined, *values)
-
-    def _point(self, alpha, combined, primal, height, total, *costs):
         dual = height - 0.5 * float(combined @ combined)
-        return Point(alpha, total, combined, primal, dual, *costs)
+        return Point(A, total, combined, primal, dual, smoothing_gap, balancing)
 
-    def _values(self, A, sums):
+    def _values(self, A: np.ndarray, sums: DualSums) -> tuple[float, float, float, float, float]:
         """Return a point's values by the sums of `dual_point`; balance A if b is free.
 
         Primal value, dual value without the penalty of X^T A, sum of A, smoothing gap, balancing.
@@ -407,9 +348,9 @@ class NewtonRun(NewtonSteps):
         total = scale_above * sums.above - scale_below * sums.below
         return primal, height, total, smoothing_gap, balancing
 
-    def _remember(self, point):
+    def _remember(self, point: Point) -> None:
         self.best.take(point.primal, self.coef, self.offset, self.is_exact)
-        alpha = self.directions.everywhere(point.alpha)
+        alpha = self.part.everywhere(point.alpha)
         self.best.take_dual(point.dual, alpha)
         # Only exact products count: a certificate has no bound for the rounding of fast ones.
         if self.counted is None and self.rows.plain is self.rows:
@@ -417,7 +358,7 @@ class NewtonRun(NewtonSteps):
                 self.best.scored = self.fresh
             self.best.combined = (alpha, point.combined) if point.is_fresh else None
 
-    def _is_done(self, tol, smoothing_gap=0.0):
+    def _is_done(self, tol: float, smoothing_gap: float = 0.0) -> bool:
         """Return whether to stop. The result is certified by products computed afresh."""
         monitor, best = self.monitor, self.best
         if self.fraction < 1.0:
@@ -438,7 +379,7 @@ class NewtonRun(NewtonSteps):
             self.coef, self.offset = best.state.coef, best.state.offset
         return monitor.check(certificate, best.state, self.n_curved)
 
-    def _find_center(self):
+    def _find_center(self) -> None:
         """Set the mean row as center: a free intercept allows any center."""
         n = self.y.size
         center = self.combine(np.full_like(self.cost, 1.0 / max(1, n)))

@@ -1,35 +1,24 @@
 """Newton steps on the smoothed losses of some rows: for the problem see newton.py.
 
 The rows are all rows of a problem, a subsample, or a working set. In the last case, the other rows
-are settled: they stay on one piece of their losses, so their total loss is a quadratic function of
-(w, b), which is added to the penalty.
+are settled: they stay on one linear piece of their losses, so their total loss is a linear
+function of (w, b), which is added to the penalty.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from widemargin import passes, threads
+from widemargin import passes
 from widemargin.data.rows import Rows
-from widemargin.kernels import newton as kernels
 from widemargin.kernels.loss import knots
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept
 from widemargin.risk import Loss
-from widemargin.solvers.newton_direction import Curved, Directions, QuadraticTerms, Slope
+from widemargin.solvers.newton_direction import Curved, Directions, Part, QuadraticTerms, Slope
+from widemargin.solvers.newton_settings import NewtonSettings
 from widemargin.solvers.sharing import product
-
-# delta shrinks by at most this factor, until the smoothing gap is this fraction of the gap
-# allowed.
-_SHRINK, FRACTION_OF_GAP = 0.2, 0.3
-# After a step shorter than this, each row has its mean curvature over a step as long to both
-# sides. If the steps after it are longer, it is the mean over a third of the step. (A squared
-# hinge is curved on all of one side, and updating the last Hessian is worth more.)
-SHORT_STEP, _WAY_AHEAD, _LITTLE_AHEAD = 0.5, 1.0, 0.3
-# The slope left by a line search, as a fraction of the first slope.
-_SLOPE_LEFT = 1e-3
-# At most this many steps over a working set or subsample: then a full pass tells more.
-_STEPS = 20
 
 
 class DualSums(NamedTuple):
@@ -48,70 +37,81 @@ class DualSums(NamedTuple):
     aligned: float  # of alpha z - eps |alpha|
 
 
+@dataclass(frozen=True)
+class Shared:
+    """What all steps of a run share."""
+
+    loss: Loss
+    intercept: Intercept
+    monitor: Monitor
+    settings: NewtonSettings
+
+
+class Place(NamedTuple):
+    """A point, and the slacks z of some rows there, (n,); None if they are not known yet."""
+
+    coef: np.ndarray
+    offset: float
+    z: np.ndarray | None
+
+
 class NewtonSteps:
     """A point, the slacks of the rows there, and steps from it.
 
     Parameters
     ----------
-    rows : Rows
-    y, cost : ndarray of shape (n,)
-        Of the rows that count.
-    counted : ndarray of shape (n,) or None
-        Which rows these are; None for all.
-    intercept : Intercept
+    shared : Shared
+    part : Part
+        The rows.
+    y : ndarray of shape (n,)
+        Labels of the rows that count.
     quadratic : QuadraticTerms
         The penalty, and the losses of settled rows.
-    coef : ndarray of shape (d,)
-    offset : float
-    z : ndarray of shape (n,) or None
-        Slacks at the point, of the rows that count; None if they are not known yet.
+    place : Place
     delta : float
         The bend of the smooth losses, see kernels/newton.py.
-    loss : Loss
-    monitor : Monitor
-    fraction : float
-        What a pass over these rows counts for.
     """
+
+    z: np.ndarray
 
     def __init__(
         self,
-        rows: Rows,
-        y,
-        cost,
-        counted,
-        intercept: Intercept,
+        shared: Shared,
+        part: Part,
+        y: np.ndarray,
         quadratic: QuadraticTerms,
-        coef,
-        offset: float,
-        z,
+        place: Place,
         delta: float,
-        loss: Loss,
-        monitor: Monitor,
-        fraction: float,
     ):
-        self.rows, self.y, self.cost, self.counted = rows, y, cost, counted
-        self.intercept, self.quadratic = intercept, quadratic
-        self.coef, self.offset, self.z = coef, offset, z
-        self.delta, self.loss = delta, loss
-        self.monitor, self.fraction = monitor, fraction
-        self.directions = Directions(rows, cost, counted, quadratic, monitor, fraction)
-        # Mean curvatures are taken along rates (n,), over this step to both sides.
-        self.around: tuple[np.ndarray, float] | None = None
+        self.shared, self.part = shared, part
+        self.rows, self.cost, self.counted, self.fraction = part
+        self.loss, self.intercept = shared.loss, shared.intercept
+        self.monitor, self.settings = shared.monitor, shared.settings
+        self.y, self.quadratic, self.delta = y, quadratic, delta
+        self.coef, self.offset = place.coef, place.offset
+        if place.z is not None:
+            self.z = place.z
+        self.directions = Directions(part, quadratic, self.monitor, self.settings)
         self.n_curved = 0
         self.decrement = np.inf  # by how much the last step was to lower the objective
         self.is_exact = False  # whether slacks come from scores computed by the rows
-        self.fresh: tuple | None = None  # coefficients, and their scores computed by the rows
+        # Coefficients, and their scores as computed by the rows.
+        self.fresh: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
-    def smooth(self):
+    def smooth(self) -> tuple[float, float, float, float]:
         """The numbers of the smoothed losses."""
         return *self.loss.numbers[:3], self.delta
 
     @property
-    def has_intercept(self):
+    def place(self) -> Place:
+        return Place(self.coef, self.offset, self.z)
+
+    @property
+    def has_intercept(self) -> bool:
         return self.intercept is not Intercept.NONE
 
-    def approach(self, allowed, combined):
+    def approach(self, allowed: float, combined: np.ndarray | None) -> None:
         """Take steps until smoothing gap and gradient gap are below `allowed` together.
 
         `combined` is X^T A at the beginning, (d,), or None if it is not known.
@@ -119,25 +119,29 @@ class NewtonSteps:
         if self.has_intercept:
             self.move_offset()
             combined = None
-        for _ in range(_STEPS):
+        for _ in range(self.settings.most_steps):
             if self.monitor.must_stop():
                 return
             A, sums = self.dual_point()
             if combined is None:
                 combined = self.combine(A)
             gradient = self.quadratic.slope(self.coef, self.offset).coef - combined
-            smoothing_gap, gradient_gap = (
-                self.smoothing_gap(sums),
-                0.5 * float(gradient @ gradient),
-            )
+            smoothing_gap = self.smoothing_gap(sums)
+            gradient_gap = 0.5 * float(gradient @ gradient)
             if smoothing_gap + gradient_gap <= allowed:
                 return
-            moved = self.step(A * self.y, gradient, smoothing_gap, gradient_gap, allowed)
-            if not moved:
+            if not self.step(A * self.y, gradient, smoothing_gap, gradient_gap, allowed):
                 return
             combined = None
 
-    def step(self, alpha, gradient, smoothing_gap, gradient_gap, allowed):
+    def step(
+        self,
+        alpha: np.ndarray,
+        gradient: np.ndarray,
+        smoothing_gap: float,
+        gradient_gap: float,
+        allowed: float,
+    ) -> bool:
         """Take one Newton step; return whether there was a direction.
 
         Parameters
@@ -150,11 +154,12 @@ class NewtonSteps:
         allowed : float
             The gap allowed.
         """
-        shrink = 1.0
+        shrink, settings = 1.0, self.settings
         if gradient_gap <= smoothing_gap and smoothing_gap > 0.0:
-            shrink = min(1.0, max(_SHRINK, FRACTION_OF_GAP * allowed / smoothing_gap))
+            wanted = settings.fraction_of_gap * allowed / smoothing_gap
+            shrink = min(1.0, max(settings.shrink, wanted))
         with self.monitor.phase("direction"):
-            curved = self.curvature(self.around if shrink == 1.0 else None)
+            curved = self.curvature()
         slope = Slope(gradient, 0.0)
         if shrink < 1.0:
             slope = self._shrink(shrink, curved, alpha)
@@ -166,23 +171,17 @@ class NewtonSteps:
         change = self.scores(ahead)
         with self.monitor.phase("line search"):
             rate = passes.of(change).rates(self.y, change, shift)
-            step = self.search(rate, ahead, shift)
-            self.move(step, rate, ahead, shift)
-            is_short, was_short = step < SHORT_STEP, self.around is not None
-            self.around = None
-            if (is_short or was_short) and not self.loss.is_smooth:
-                # Rows became curved on the way; more rows of their kind will.
-                self.around = rate, step * (_WAY_AHEAD if is_short else _LITTLE_AHEAD)
+            self.move(self.search(rate, ahead, shift), rate, ahead, shift)
         self.monitor.iteration += self.fraction
         return True
 
-    def dual_point(self):
+    def dual_point(self) -> tuple[np.ndarray, DualSums]:
         """Return A of the current point, and sums over the rows."""
         of_rows = self.z, self.y, self.cost
         A, *sums = passes.of(self.z).dual_point(*of_rows, self.smooth, self.loss.bend)
         return A, DualSums(*map(float, sums))
 
-    def smoothing_gap(self, sums):
+    def smoothing_gap(self, sums: DualSums) -> float:
         """Return the part of the gap due to smoothing, by the sums of `dual_point`."""
         if self.loss.is_smooth:
             return 0.0
@@ -190,23 +189,23 @@ class NewtonSteps:
 
     # --- products ---------------------------------------------------------------------------
 
-    def scores(self, w):
+    def scores(self, w: np.ndarray) -> np.ndarray:
         """Return the scores of the rows that count."""
         scores = product(self.rows, "scores", w, self.monitor)
         return scores if self.counted is None else scores[self.counted]
 
-    def combine(self, g):
-        return product(self.rows, "combine", self.directions.everywhere(g), self.monitor)
+    def combine(self, g: np.ndarray) -> np.ndarray:
+        return product(self.rows, "combine", self.part.everywhere(g), self.monitor)
 
-    def find_slack(self):
-        scores = 0.0
+    def find_slack(self) -> None:
+        scores: np.ndarray | float = 0.0
         if self.coef.any():
             scores = self.scores(self.coef)
             self.fresh = self.coef, scores
         self.z = 1.0 - self.y * (scores + self.offset)
         self.is_exact = True
 
-    def _shrink(self, factor, curved, alpha):
+    def _shrink(self, factor: float, curved: Curved, alpha: np.ndarray) -> Slope:
         """Shrink delta; return the slope as if the same rows stayed curved.
 
         Most of them will: their alpha changes little, so z shrinks with delta. With z unchanged,
@@ -222,39 +221,35 @@ class NewtonSteps:
 
     # --- some of the rows -------------------------------------------------------------------
 
-    def take(self, index):
+    def take(self, index: np.ndarray) -> Rows:
         """Return some of the rows that count."""
         return self.rows.take(index if self.counted is None else self.counted[index])
 
-    def steps_over(self, rows, index, cost, quadratic, start):
-        """Return Newton steps over some rows from `start`: coef, offset, slacks of all rows."""
-        coef, offset, z = start
-        return NewtonSteps(
-            rows,
-            self.y[index],
-            cost,
-            None,
-            self.intercept,
-            quadratic,
-            coef,
-            offset,
-            z[index],
-            self.delta,
-            self.loss,
-            self.monitor,
-            self.fraction * index.size / z.size,
-        )
+    def steps_over(
+        self,
+        rows: Rows,
+        index: np.ndarray,
+        cost: np.ndarray,
+        quadratic: QuadraticTerms,
+        start: Place,
+    ) -> "NewtonSteps":
+        """Return Newton steps over some rows, from a start with the slacks of all rows."""
+        assert start.z is not None
+        part = Part(rows, cost, None, self.fraction * index.size / start.z.size)
+        place = start._replace(z=start.z[index])
+        return NewtonSteps(self.shared, part, self.y[index], quadratic, place, self.delta)
 
     # --- along a line -----------------------------------------------------------------------
 
-    def search(self, rate, ahead, shift):
+    def search(self, rate: np.ndarray, ahead: np.ndarray, shift: float) -> float:
         """Return the best step along (ahead, shift), where slacks change at `rate`, (n,)."""
         slope = self.quadratic.slope(self.coef, self.offset)
         incline = float(slope.coef @ ahead) + slope.offset * shift
         curvature = self.quadratic.curvature(ahead, shift)
-        return self._lowest(rate, incline, curvature, guess=1.0, slope_left=_SLOPE_LEFT)[0]
+        left = self.settings.slope_left
+        return self._lowest(rate, incline, curvature, guess=1.0, slope_left=left)[0]
 
-    def move(self, step, rate, ahead, shift):
+    def move(self, step: float, rate: np.ndarray, ahead: np.ndarray, shift: float) -> None:
         """Take a step, and move b to its optimum."""
         self.coef = self.coef + step * ahead
         self.offset += step * shift
@@ -262,18 +257,18 @@ class NewtonSteps:
         self.is_exact = False
         self.move_offset()
 
-    def curved_slacks(self):
+    def curved_slacks(self) -> list[tuple[float, float]]:
         """Return the intervals of slacks where a smoothed loss is curved; some are unbounded."""
         first, second, third, last = knots(*self.smooth)
         return [(third, last)] if self.loss.is_one_sided else [(first, second), (third, last)]
 
-    def move_offset(self):
+    def move_offset(self) -> None:
         """Move b to its optimum, for the smoothed losses."""
         if self.intercept is Intercept.NONE or self.z.size == 0:
             return
         rate = -self.y.astype(np.float64)
         slope = self.quadratic.slope(self.coef, self.offset).offset
-        stiffness = self.quadratic.offset_curvature
+        stiffness = self.quadratic.stiffness
         step, curvature = self._lowest(rate, slope, stiffness, guess=0.0, slope_left=0.0)
         self.offset += step
         self.z += step * rate
@@ -282,7 +277,7 @@ class NewtonSteps:
             self.offset += step
             self.z += step * rate
 
-    def _middle(self):
+    def _middle(self) -> float:
         """Return the step to the middle of the offsets that are as good as this one.
 
         There are several if no row is curved. At the edge of their interval, a single row would
@@ -299,41 +294,15 @@ class NewtonSteps:
         high = float(np.where(positive, fall, rise).min())
         return 0.5 * (low + high) if np.isfinite(low) and np.isfinite(high) else 0.0
 
-    def _lowest(self, rate, slope, curvature, guess, slope_left):
+    def _lowest(
+        self, rate: np.ndarray, slope: float, curvature: float, guess: float, slope_left: float
+    ) -> tuple[float, float]:
         """Return the best step along z + t rate, and the curvature there."""
         way = self.z, rate, self.cost, self.smooth
         return passes.of(rate).lowest(*way, slope, curvature, guess, slope_left)
 
-    def curvature(self, around=None):
-        """Return the curved rows among those that count, and the curvature of each.
-
-        With `around` = (rates, step), these are means over that step to both sides of z.
-        """
-        arguments = self.z, self.cost, self.smooth
-        if around is None:
-            weight, count, total = passes.of(self.z).curvature(*arguments)
-        else:
-            weight, count, total = passes.of(self.z).mean_curvature(*arguments, *around)
+    def curvature(self) -> Curved:
+        """Return the curved rows among those that count, and the curvature of each."""
+        weight, count, total = passes.of(self.z).curvature(self.z, self.cost, self.smooth)
         self.n_curved = int(count)
-        return Curved(weight, self.n_curved, float(total), plain=around is None)
-
-
-def full_pass(rows, index, y, cost, coef, offset, smooth, bend, scores, z, alpha):
-    """Return X^T A at a point and sums over rows in memory, by a single pass over the rows.
-
-    y and cost are (m,), of the rows `index`, (m,), or of all rows if it is None. scores, z and
-    alpha, (m,), receive the scores without the offset, the slacks and the dual variables. For the
-    sums see `dual_point` in kernels/newton.py.
-    """
-    of_rows = rows.arrays, index, y, cost
-    of_point = coef, offset, smooth, bend
-
-    def chunk(begin, end):
-        combined, sums = np.zeros(coef.size), np.zeros(len(DualSums._fields))
-        for low, high in rows.ranges(begin, end):
-            kernels.fused_pass(*of_rows, *of_point, low, high, scores, z, alpha, sums, combined)
-        return combined, sums
-
-    chunks = threads.run(chunk, threads.chunks(y.size, rows.n_entries))
-    combined, sums = (sum(parts[1:], start=parts[0]) for parts in zip(*chunks))
-    return combined, DualSums(*map(float, sums))
+        return Curved(weight, self.n_curved, float(total))

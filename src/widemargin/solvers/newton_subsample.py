@@ -8,58 +8,53 @@ this function, a tenth of the gradient over all rows is left, or less. The dual 
 subsample alone are enough to prove that this point is as good as it is (newton_proof.py).
 """
 
+from __future__ import annotations
+
 import numpy as np
 
-from widemargin.data.rows import LeverageRows
+from widemargin.data.rows import LeverageRows, Rows
 from widemargin.solvers import newton_proof
-from widemargin.solvers.newton_direction import CHOLESKY_FEATURES, QuadraticTerms, Settled, Slope
-from widemargin.solvers.newton_steps import NewtonSteps
+from widemargin.solvers.newton_best import Point
+from widemargin.solvers.newton_direction import QuadraticTerms, Slope
+from widemargin.solvers.newton_settings import NewtonSettings, SubsampleSettings
+from widemargin.solvers.newton_steps import NewtonSteps, Place
 
-# A subsample has one row in s, for one of these s. If it has m of n rows, a step by it leaves
-# about d / m of the distance to the optimum, as did a step by a sample of that size before it;
-# and a proof by it costs n / m times that distance. So it takes s^1.5 times this many rows per
-# feature.
-_ONE_IN, _ROWS_PER_FEATURE = (8, 16, 32, 64), 80
-# With fewer rows times features, or entries per row, a Hessian costs no more than a few full
-# passes.
-_ENTRIES, _ENTRIES_PER_ROW = 1 << 20, 8
-# Nor does it cost more if less than this fraction of rows has a loss. That is often so if one
-# class is smaller than the second fraction.
-_LEAST_CURVED, _LEAST_CLASS = 0.3, 0.08
-# A row represents only itself if its part in the Hessian is this many times that of the mean row:
-# it has features that few curved rows have. Such rows are looked for if one has the second part,
-# and used if they are less than the third number, a fraction of all rows.
-_RARE, _VERY_RARE, _MOST_RARE = 10.0, 30.0, 0.1
-# How many rows are probed for rare features.
-_PROBED = 1 << 13
 # How many rows are processed together: a vector for all rows would cost page faults.
 _AT_ONCE = 1 << 14
 
 
-def are_balanced(y):
+def are_balanced(y: np.ndarray, settings: SubsampleSettings) -> bool:
     """Return whether both classes have enough rows."""
     positive = np.count_nonzero(y > 0) / y.size
-    return _LEAST_CLASS <= positive <= 1.0 - _LEAST_CLASS
+    return bool(settings.least_class <= positive <= 1.0 - settings.least_class)
 
 
-def represented_rows(rows):
+def represented_rows(rows: Rows, settings: NewtonSettings) -> int:
     """Return how many rows each row of a subsample can represent; 0 if a subsample is no use."""
-    if not isinstance(rows, LeverageRows) or rows.n_features > CHOLESKY_FEATURES:
+    some = settings.subsample
+    if not isinstance(rows, LeverageRows) or rows.n_features > settings.cholesky_features:
         return 0
-    few = rows.n_rows * rows.n_features < _ENTRIES
-    if few or rows.n_entries < _ENTRIES_PER_ROW * rows.n_rows:
+    few = rows.n_rows * rows.n_features < some.fewest_entries
+    if few or rows.n_entries < some.entries_per_row * rows.n_rows:
         return 0
-    enough = rows.n_rows / (_ROWS_PER_FEATURE * max(1, rows.n_features))
-    return max((count for count in _ONE_IN if count**1.5 <= enough), default=0)
+    enough = rows.n_rows / (some.rows_per_feature * max(1, rows.n_features))
+    return max((count for count in some.one_in if count**1.5 <= enough), default=0)
 
 
-def draw(n_rows, one_in, seed):
+def draw(n_rows: int, one_in: int, seed: int) -> np.ndarray:
     """Return one of `one_in` rows, a power of two, at random: a mask (n,)."""
     lots = np.frombuffer(np.random.default_rng(seed).bytes(n_rows), np.uint8)
     return lots < 256 // one_in
 
 
-def squares_if_rare(probed, curvature, factor, z, n_rows):
+def squares_if_rare(
+    probed: LeverageRows,
+    curvature: np.ndarray,
+    factor: np.ndarray,
+    z: np.ndarray,
+    n_rows: int,
+    settings: SubsampleSettings,
+) -> np.ndarray | None:
     """Return an estimate of the Hessian's diagonal, (d,), if some rows have rare features.
 
     None if there are no such rows, or too many.
@@ -75,17 +70,19 @@ def squares_if_rare(probed, curvature, factor, z, n_rows):
     """
     squares = 1.0 + probed.combine_squares(np.where(z > 0.0, factor * curvature, 0.0))
     parts = curvature * probed.score_squares(1.0 / squares) * (n_rows / probed.n_features)
-    some = squares.min() == 1.0 or parts.max() > _VERY_RARE
-    n_rare = float(np.where(parts > _RARE, factor, 0.0).sum())
-    return squares if some and n_rare <= _MOST_RARE * n_rows else None
+    some = squares.min() == 1.0 or parts.max() > settings.very_rare
+    n_rare = float(np.where(parts > settings.rare, factor, 0.0).sum())
+    return squares if some and n_rare <= settings.most_rare * n_rows else None
 
 
-def rare_rows(rows, cost, delta, squares, n_counted):
-    """Return which rows have rare features, a mask (n,).
+def rare_rows(
+    rows: LeverageRows, cost: np.ndarray, squares: np.ndarray, limit: float
+) -> np.ndarray:
+    """Return which rows have a part above `limit` in the Hessian, times delta: a mask (n,).
 
     `squares` is what `squares_if_rare` returned. `cost` is (n,), zero for rows that do not count.
     """
-    rare, limit = np.empty(rows.n_rows, dtype=bool), _RARE * delta * rows.n_features / n_counted
+    rare = np.empty(rows.n_rows, dtype=bool)
     for begin in range(0, rows.n_rows, _AT_ONCE):
         part = slice(begin, min(begin + _AT_ONCE, rows.n_rows))
         parts = rows.score_squares(1.0 / squares, part.start, part.stop)
@@ -105,11 +102,11 @@ class Subsample:
         Newton steps over these rows, with costs multiplied by `factor`.
     """
 
-    def __init__(self, index, factor, steps):
+    def __init__(self, index: np.ndarray, factor: np.ndarray, steps: NewtonSteps):
         self.index, self.factor, self.steps = index, factor, steps
 
     @classmethod
-    def of_sample(cls, steps: NewtonSteps, index, of_all: NewtonSteps):
+    def of_sample(cls, steps: NewtonSteps, index: np.ndarray, of_all: NewtonSteps) -> Subsample:
         """Return the subsample made of a sample that was solved: rows `index`, (m,), of all."""
         if steps.counted is not None:
             index = index[steps.counted]
@@ -117,26 +114,28 @@ class Subsample:
             index = np.searchsorted(of_all.counted, index)
         return cls(index, steps.cost / of_all.cost[index], steps)
 
-    def begin(self, coef, offset, z, point):
+    def begin(self, place: Place, point: Point) -> np.ndarray:
         """Start from a point of a full pass; return X^T A of the subsample."""
-        steps, d = self.steps, coef.size
+        steps = self.steps
         A = self.factor * steps.y * point.alpha[self.index]
         combined = steps.combine(A)
-        pull = Slope(point.combined - combined, point.total - float(A.sum()))
-        straight = np.zeros((d, d)), np.zeros(d), 0.0
-        steps.quadratic.settled = Settled(coef, offset, pull, *straight)
-        steps.coef, steps.offset, steps.z = coef, offset, z[self.index]
+        steps.quadratic.pull = Slope(point.combined - combined, point.total - float(A.sum()))
+        self._move_to(place)
         return combined
 
-    def prove(self, coef, offset, z, point, needed):
+    def _move_to(self, place: Place) -> None:
+        assert place.z is not None
+        self.steps.coef, self.steps.offset = place.coef, place.offset
+        self.steps.z = place.z[self.index]
+
+    def prove(self, place: Place, point: Point, needed: float) -> Point | None:
         """Return the point of a full pass with better dual variables, of a value of `needed`.
 
         None if the dual variables of the subsample cannot prove so much.
         """
-        steps = self.steps
-        steps.coef, steps.offset, steps.z = coef, offset, z[self.index]
+        self._move_to(place)
         alpha = point.alpha[self.index]
-        proof = newton_proof.improve(steps, self.factor, point, alpha, needed)
+        proof = newton_proof.improve(self.steps, self.factor, point, alpha, needed)
         if proof is None:
             return None
         point.alpha[self.index] = proof.alpha
@@ -145,34 +144,37 @@ class Subsample:
         )
 
 
-def choose(of_all: NewtonSteps, sampled: Subsample | None):
+def choose(of_all: NewtonSteps, sampled: Subsample | None) -> Subsample | None:
     """Return a subsample that suits the current point; None if it would not pay.
 
     It is the one of the initial sample, `sampled`, unless rows with rare features must be added.
     """
+    settings, rows = of_all.settings.subsample, of_all.rows
     n, cost, delta, z = of_all.z.size, of_all.cost, of_all.delta, of_all.z
-    if np.count_nonzero(z > 0.0) < _LEAST_CURVED * n:
+    if np.count_nonzero(z > 0.0) < settings.least_curved * n:
         return None
     if sampled is None:
-        index = np.arange(0, n, max(1, n // _PROBED))
+        index = np.arange(0, n, max(1, n // settings.probed))
         probed, factor = of_all.take(index), np.full(index.size, n / index.size)
         curvature, slack = cost[index] / delta, z[index]
     else:
         index, probed = sampled.index, sampled.steps.rows
         of_probed = cost[index] / delta, sampled.factor, z[index]
-        curvature, factor, slack = map(sampled.steps.directions.everywhere, of_probed)
-    squares = squares_if_rare(probed, curvature, factor, slack, n)
+        curvature, factor, slack = map(sampled.steps.part.everywhere, of_probed)
+    assert isinstance(probed, LeverageRows)
+    assert isinstance(rows, LeverageRows)
+    squares = squares_if_rare(probed, curvature, factor, slack, n, settings)
     if squares is None and sampled is not None:
         return sampled
-    each = represented_rows(of_all.rows)
+    each = represented_rows(rows, of_all.settings)
     chosen, rare = draw(n, each, seed=1), np.zeros(n, dtype=bool)
     if squares is not None:
-        everywhere = of_all.directions.everywhere(cost)
-        rare = rare_rows(of_all.rows, everywhere, delta, squares, n)
+        limit = settings.rare * delta * rows.n_features / n
+        rare = rare_rows(rows, of_all.part.everywhere(cost), squares, limit)
         rare = rare if of_all.counted is None else rare[of_all.counted]
     index = np.flatnonzero(chosen | rare)
     factor = np.where(rare[index], 1.0, float(each))
-    start = of_all.coef, of_all.offset, z
     quadratic = QuadraticTerms(of_all.quadratic.stiffness, of_all.quadratic.center)
-    steps = of_all.steps_over(of_all.take(index), index, factor * cost[index], quadratic, start)
+    of_part = of_all.take(index), index, factor * cost[index]
+    steps = of_all.steps_over(*of_part, quadratic, of_all.place)
     return Subsample(index, factor, steps)

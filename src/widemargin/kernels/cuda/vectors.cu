@@ -148,24 +148,6 @@ extern "C" __global__ void curvature(const double* z, const double* cost, double
     leave(sums, partial);
 }
 
-extern "C" __global__ void mean_curvature(const double* z, const double* cost, double eps,
-                                          double low, double high, double bend,
-                                          const double* rate, double reach, double least,
-                                          double* weight, integer n, double* partial) {
-    const Loss loss = loss_of(eps, low, high, bend);
-    double sums[2] = {0.0, 0.0};
-    FOR_EACH_ROW(i, n) {
-        const double w = fmax(reach * fabs(rate[i]), least);
-        const double after = slope_at(loss, beyond(loss, z[i] + w));
-        const double before = slope_at(loss, beyond(loss, z[i] - w));
-        const double k = cost[i] * (after - before) / (2.0 * w);
-        weight[i] = k;
-        sums[0] += k != 0.0;
-        sums[1] += k;
-    }
-    leave(sums, partial);
-}
-
 // found = the rows of nonzero weight, in order. A block takes a chunk of the rows; counts has a
 // number for each block.
 extern "C" __global__ void __launch_bounds__(256) places(const double* weight, integer* found,
