@@ -20,6 +20,7 @@ from widemargin.certificate import certify_state
 from widemargin.data import as_rows
 from widemargin.data.disk import open_rows
 from widemargin.data.memory import RowsInMemory
+from widemargin.losses import HINGE
 from widemargin.monitor import Interruption, Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Hinge, SquaredHinge
@@ -28,6 +29,7 @@ from widemargin.solvers import (
     newton,
     newton_direction,
     newton_run,
+    newton_steps,
     newton_subsample,
     sharing,
 )
@@ -590,6 +592,42 @@ def test_quadratic_terms_are_the_penalty_and_the_losses_of_settled_rows():
     slope = quadratic.slope(w, b)
     assert slope.coef @ ahead + slope.offset * shift == pytest.approx(0.5 * (after - before))
     assert quadratic.curvature(ahead, shift) == pytest.approx(after - 2.0 * at + before)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(("delta", "cap"), [(0.4, 1.0), (0.5, np.inf)])
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("some", [False, True])
+def test_a_visit_is_scores_and_their_answer_combined(sparse, delta, cap, n_threads, some):
+    X, y = tall(n=20_003, d=11, sparse=sparse)
+    rows, rng = as_rows(X), np.random.default_rng(0)
+    index = np.flatnonzero(rng.random(y.size) < 0.7) if some else None
+    places = np.arange(y.size) if index is None else index
+    y, cost, w = y[places].astype(np.int8), rng.random(places.size), rng.standard_normal(11)
+    with threads.lent(n_threads):
+        loss = replace(HINGE, high=cap, bend=0.5 if cap > 1.0 else 0.0)
+        shared = newton_steps.Shared(loss, Intercept.NONE, Monitor(1e-3, 10), AS_IT_IS)
+        part = newton_direction.Part(rows, cost, index, 1.0)
+        quadratic = newton_direction.QuadraticTerms(np.inf, np.zeros(11))
+        place = newton_steps.Place(w, 0.2, None)
+        steps = newton_steps.NewtonSteps(shared, part, y, quadratic, place, delta)
+        scores, z, found, combined, sums = newton_steps.full_pass(steps, rows)
+    X = X.toarray() if sparse else X
+    expected = 1.0 - y * (X[places].astype(np.float64) @ w + 0.2)
+    alpha = cost * np.clip(expected / delta, 0.0, cap)
+    losses = cost * np.maximum(expected, 0.0) ** (2 if cap > 1.0 else 1)
+    np.testing.assert_allclose(scores, X[places].astype(np.float64) @ w, atol=1e-12)
+    np.testing.assert_allclose(z, expected, atol=1e-12)
+    np.testing.assert_allclose(found, alpha, atol=1e-12)
+    np.testing.assert_allclose(combined, X[places].T.astype(np.float64) @ (alpha * y), atol=1e-8)
+    positive = y > 0
+    bent = losses if cap > 1.0 else 0.0 * losses
+    totals = [
+        total.sum()
+        for values in (alpha, alpha, bent)
+        for total in (values[positive], values[~positive])
+    ]
+    np.testing.assert_allclose(sums, [*totals, losses.sum(), alpha @ expected], rtol=1e-10)
 
 
 # --- moments of rows --------------------------------------------------------------------------

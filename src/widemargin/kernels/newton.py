@@ -5,8 +5,14 @@ A loss is smoothed by a larger bend: see losses.py. Its slope in z = 1 - y s is 
     alpha = c clip(excess / bend, low, high),    excess = z shrunk towards zero by eps
 """
 
+import numpy as np
+
 from widemargin.kernels.jit import kernel
 from widemargin.kernels.loss import beyond, slope_at, steepness_of
+from widemargin.kernels.rows import add_rows, row_dot, scores
+
+# So many rows stay in the innermost cache from their scores to their sum.
+ROWS_AT_ONCE = 32
 
 
 @kernel
@@ -73,3 +79,34 @@ def dual_point(z, y, cost, smooth, bend, A):
         aligned += alpha * excess
         A[i] = signed
     return above, below, height_above, height_below, bent_above, bent_below, losses, aligned
+
+
+@kernel
+def fused_pass(rows, index, y, cost, w, offset, smooth, bend, begin, end, S, z, alpha, sums, out):
+    """As `dual_point`, for begin <= j < end, but it also computes z, and adds X^T A to out.
+
+    Vectors are (m,), of the rows `index`, (m,), or of all rows if it is None. S, z and alpha
+    receive scores x.w, slacks and dual variables. The sums are added to `sums`, (8,).
+    """
+    A, pulls = np.empty(ROWS_AT_ONCE), np.empty(ROWS_AT_ONCE)
+    at = np.empty(ROWS_AT_ONCE, np.uint64)
+    for low in range(begin, end, ROWS_AT_ONCE):
+        high = min(low + ROWS_AT_ONCE, end)
+        score, slack, signs, duals = S[low:high], z[low:high], y[low:high], alpha[low:high]
+        if index is None:
+            scores(rows, w, low, high, S)
+        else:
+            for j in range(high - low):
+                score[j] = row_dot(rows, index[low + j], w)
+        for j in range(high - low):
+            slack[j] = 1.0 - signs[j] * (score[j] + offset)
+        more = dual_point(slack, signs, cost[low:high], smooth, bend, A)
+        for k in range(len(more)):
+            sums[k] += more[k]
+        count = 0
+        for j in range(high - low):
+            duals[j] = A[j] * signs[j]
+            at[count] = low + j if index is None else index[low + j]
+            pulls[count] = A[j]
+            count += 1 if A[j] != 0.0 else 0
+        add_rows(rows, at[:count], pulls[:count], out)

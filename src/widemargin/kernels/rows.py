@@ -224,6 +224,39 @@ def combine(rows, g, begin, end, out):
         _combine_csr(rows[0], rows[1], rows[2], g, begin, end, out)
 
 
+@kernel(fastmath=IN_ORDER)
+def _add_rows_csr(values, indices, indptr, at, g, out):
+    """As `add_rows`, two entries at a time."""
+    one, two = np.uint64(1), np.uint64(2)
+    for j in range(g.shape[0]):
+        factor = g[j]
+        k, stop = np.uint64(indptr[at[j]]), np.uint64(indptr[at[j] + one])
+        while k + one < stop:
+            first, second = factor * values[k], factor * values[k + one]
+            out[indices[k]] += first
+            out[indices[k + one]] += second
+            k += two
+        if k < stop:
+            out[indices[k]] += factor * values[k]
+
+
+@kernel
+def add_rows(rows, at, g, out):
+    """out += sum of g[j] x_i, i = at[j], unsigned; four dense rows at a time."""
+    if len(rows) == 1:
+        values = rows[0]
+        fours = g.shape[0] // 4 * 4
+        for j in range(0, fours, 4):
+            a, b, c, d = g[j], g[j + 1], g[j + 2], g[j + 3]
+            x, y, u, v = values[at[j]], values[at[j + 1]], values[at[j + 2]], values[at[j + 3]]
+            for k in range(out.shape[0]):
+                out[k] += (a * x[k] + b * y[k]) + (c * u[k] + d * v[k])
+        for j in range(fours, g.shape[0]):
+            row_add(rows, at[j], g[j], out)
+    else:
+        _add_rows_csr(rows[0], rows[1], rows[2], at, g, out)
+
+
 @kernel
 def scores_many(rows, W, begin, end, out):
     """out[i] = x_i . W for begin <= i < end; W is (k, d) for dense rows, (d, k) for CSR."""

@@ -15,14 +15,14 @@ import numpy as np
 
 from widemargin.arrays import move_to
 from widemargin.certificate import feasible_near
-from widemargin.data.rows import LeverageRows, Rows
+from widemargin.data.rows import LeverageRows, Rows, SingleRows
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, State
 from widemargin.solvers import newton_subsample
 from widemargin.solvers.newton_best import Best, MarginProblem, Point
 from widemargin.solvers.newton_direction import Part, QuadraticTerms, Slope
 from widemargin.solvers.newton_settings import NewtonSettings, WorkingSetSettings
-from widemargin.solvers.newton_steps import DualSums, NewtonSteps, Place, Shared
+from widemargin.solvers.newton_steps import DualSums, NewtonSteps, Place, Shared, full_pass
 from widemargin.solvers.sharing import product
 
 
@@ -309,21 +309,43 @@ class NewtonRun(NewtonSteps):
     # --- values and certificates ------------------------------------------------------------
 
     def _full_pass(self) -> Point:
-        """Return the current point; slacks are recomputed."""
-        self.find_slack()
-        self.move_offset()
-        return self._evaluate()
+        """Return the current point by a full pass over the rows; slacks are recomputed."""
+        rows = self.rows
+        # For few rows, compiling the fused pass takes longer than it saves.
+        few = not has_many_entries(rows, self.settings)
+        if few or not isinstance(rows, SingleRows) or self.intercept is Intercept.FREE:
+            self.find_slack()
+            self.move_offset()
+            return self._evaluate()
+        with self.monitor.phase("visit"):
+            scores, self.z, alpha, combined, sums = full_pass(self, rows)
+        self.is_exact, self.fresh = True, (self.coef, scores)
+        return self._point(alpha, combined, *self._values(None, sums))
 
     def _evaluate(self) -> Point:
         """Return the current point, if its slacks are known."""
         A, sums = self.dual_point()
-        primal, height, total, smoothing_gap, balancing = self._values(A, sums)
+        values = self._values(A, sums)
         combined = self.combine(A)
         A *= self.y
-        dual = height - 0.5 * float(combined @ combined)
-        return Point(A, total, combined, primal, dual, smoothing_gap, balancing)
+        return self._point(A, combined, *values)
 
-    def _values(self, A: np.ndarray, sums: DualSums) -> tuple[float, float, float, float, float]:
+    def _point(
+        self,
+        alpha: np.ndarray,
+        combined: np.ndarray,
+        primal: float,
+        height: float,
+        total: float,
+        *costs: float,
+    ) -> Point:
+        smoothing_gap, balancing = costs
+        dual = height - 0.5 * float(combined @ combined)
+        return Point(alpha, total, combined, primal, dual, smoothing_gap, balancing)
+
+    def _values(
+        self, A: np.ndarray | None, sums: DualSums
+    ) -> tuple[float, float, float, float, float]:
         """Return a point's values by the sums of `dual_point`; balance A if b is free.
 
         Primal value, dual value without the penalty of X^T A, sum of A, smoothing gap, balancing.
@@ -340,6 +362,7 @@ class NewtonRun(NewtonSteps):
             least = min(sums.above, sums.below)
             scale_above = least / sums.above if sums.above > 0.0 else 1.0
             scale_below = least / sums.below if sums.below > 0.0 else 1.0
+            assert A is not None
             A *= np.where(A > 0.0, scale_above, scale_below)
         balancing = (1.0 - scale_above) ** 2 * sums.bent_above
         balancing += (1.0 - scale_below) ** 2 * sums.bent_below

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from widemargin import passes
-from widemargin.data.rows import Rows
+from widemargin import passes, threads
+from widemargin.data.rows import Rows, SingleRows
+from widemargin.kernels import newton as kernels
 from widemargin.kernels.loss import knots
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept
@@ -306,3 +307,34 @@ class NewtonSteps:
         weight, count, total = passes.of(self.z).curvature(self.z, self.cost, self.smooth)
         self.n_curved = int(count)
         return Curved(weight, self.n_curved, float(total))
+
+
+class FullPass(NamedTuple):
+    """What `full_pass` computes for some rows: all but the sums are (m,)."""
+
+    scores: np.ndarray  # without the offset
+    z: np.ndarray
+    alpha: np.ndarray
+    combined: np.ndarray  # (d,) X^T A
+    sums: DualSums
+
+
+def full_pass(steps: NewtonSteps, rows: SingleRows) -> FullPass:
+    """Return scores, slacks, dual variables, X^T A and sums by a single pass over the rows.
+
+    `rows` are those of the steps. For the sums see `dual_point` in kernels/newton.py.
+    """
+    y, coef = steps.y, steps.coef
+    of_rows = rows.arrays, steps.counted, y, steps.cost
+    of_point = coef, steps.offset, steps.smooth, steps.loss.bend
+    vectors = np.empty(y.size), np.empty(y.size), np.empty(y.size)
+
+    def chunk(begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+        combined, sums = np.zeros(coef.size), np.zeros(len(DualSums._fields))
+        for low, high in rows.ranges(begin, end):
+            kernels.fused_pass(*of_rows, *of_point, low, high, *vectors, sums, combined)
+        return combined, sums
+
+    chunks = threads.run(chunk, threads.chunks(y.size, rows.n_entries))
+    combined, sums = (sum(parts[1:], start=parts[0]) for parts in zip(*chunks))
+    return FullPass(*vectors, combined, DualSums(*map(float, sums)))
