@@ -14,12 +14,11 @@ from __future__ import annotations
 import math
 import time
 import uuid
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,10 +30,12 @@ from benchmarks.analyse import ROOT
 from benchmarks.files import PATHS, in_memory, kept, paths_file
 from benchmarks.problems import load
 from benchmarks.sections import run, table
-from widemargin.dask import LinearSVC, LinearSVCCV, tasks, training
+from widemargin.dask import LinearSVC, LinearSVCCV, tasks
 from widemargin.dask.partitions import _FAN, Partitions
+from widemargin.dask.settings import ClusterSettings
 from widemargin.dask.training import labelled_part
-from widemargin.data import shards
+from widemargin.data.blocks import Sizes
+from widemargin.data.shards import ShardWriter
 from widemargin.solvers.line_search import Penalty
 
 DOCUMENT = ROOT / "docs" / "cluster.md"
@@ -169,8 +170,7 @@ def _shards(name: str) -> Path:
 
 def _write_shards(path: Path, name: str) -> None:
     X, y = _data(name)
-    small = mock.patch.object(shards, "PART_BYTES", SHARDS[name])
-    with small, shards.ShardWriter(path) as writer:
+    with ShardWriter(path, sizes=Sizes(part_bytes=SHARDS[name])) as writer:
         writer.add(X, y)
 
 
@@ -178,9 +178,9 @@ def _write_shards(path: Path, name: str) -> None:
 
 # What the engine does without, for comparison.
 WITHOUT = {
-    "as it is": (),
-    "planes not kept from C to C": (mock.patch.object(training.Training, "keep_planes"),),
-    "one problem after another": (mock.patch.object(training, "_MOST_TOGETHER", 1),),
+    "as it is": ClusterSettings(),
+    "planes not kept from C to C": ClusterSettings(keeps_planes=False),
+    "one problem after another": ClusterSettings(most_together=1),
 }
 
 
@@ -197,15 +197,13 @@ def together() -> str:
         ):
             given = spread(client, *_data(name), 2)
             LinearSVC(max_iter=2, **settings).fit(*given)  # kernels are loaded
-            for variant, patches in WITHOUT.items():
+            for variant, settings_of in WITHOUT.items():
                 if model is classes and "planes" in variant:
                     continue
-                with ExitStack() as stack:
-                    for patch in patches:
-                        stack.enter_context(patch)
-                    sent, began = loopback(), time.perf_counter()
-                    model.fit(*given)
-                    taken, sent = time.perf_counter() - began, loopback() - sent
+                model.settings = settings_of
+                sent, began = loopback(), time.perf_counter()
+                model.fit(*given)
+                taken, sent = time.perf_counter() - began, loopback() - sent
                 rows.append(
                     [
                         f"{what}, {name}",

@@ -87,7 +87,7 @@ def _ascend(H, c, z, height, tolerance, value, last):
 
 
 PASSES = types.SimpleNamespace(
-    **{name: getattr(gpu, name) for name in gpu.__all__}
+    **{name: value for name, value in vars(gpu).items() if not name.startswith("_")}
     | {name: _as_on_gpu(getattr(cpu, name)) for name in KERNELS}
     | {"margin_walk": _margin_walk, "ascend": _ascend, "most_planes": lambda: 30}
 )

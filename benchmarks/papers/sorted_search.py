@@ -40,7 +40,8 @@ def sorted_exact(penalty: Penalty, line, guess: float) -> tuple[float, float]:
 
 def _margin(line: MarginLine):
     """Breakpoints > 0 of max(0, slack + step rate), their jumps in slope, and the slope at 0."""
-    slack, rate = line.cost * line.residual, line.cost * line.rate  # of a hinge
+    residual, rate, cost = line.vectors
+    slack, rate = cost * residual, cost * rate  # of a hinge
     with np.errstate(divide="ignore", invalid="ignore"):
         steps = -slack / rate
     counted = (rate != 0.0) & (steps > 0.0)
@@ -50,9 +51,10 @@ def _margin(line: MarginLine):
 
 def _multiclass(line):
     """The same of the multi-class hinge: the corners of each row's upper envelope."""
-    n, k = line.S.shape
+    y, cost, S, D = line.vectors
+    n, k = S.shape
     steps, jumps = np.empty(n * (k - 1)), np.empty(n * (k - 1))
-    count, slope = _envelopes(line.y, line.cost, line.S.T, line.D.T, steps, jumps)
+    count, slope = _envelopes(y, cost, S.T, D.T, steps, jumps)
     return steps[:count], jumps[:count], slope
 
 

@@ -16,16 +16,19 @@ only lower the bound. Rounding is part of the proof: the largest possible roundi
 """
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy import ndarray as Array
 
 from widemargin.arrays import move_to, parts_of
-from widemargin.data.rows import BlockRows, PreciseRows
-from widemargin.problem import Intercept, Problem, State
-from widemargin.risk import Bound, MarginRisk, RowRisk
+from widemargin.data.rows import BlockRows, PreciseRows, Rows
+from widemargin.problem import Intercept, Problem, State, Tangents
+from widemargin.risk import Bound, Cut, MarginRisk, RowRisk
+from widemargin.risk.base import Offset
 from widemargin.rounding import SUM, gamma, squares
 from widemargin.words import percent_at_most, times_at_most
 
@@ -75,7 +78,7 @@ class Certificate:
         return self.gap / self.primal if self.primal != 0.0 else 0.0
 
     @classmethod
-    def total(cls, parts) -> "Certificate":
+    def total(cls, parts: Iterable[Any]) -> "Certificate":
         """Return the certificate of several problems together."""
         parts = tuple(parts)
         if len(parts) == 1:
@@ -114,14 +117,20 @@ class Certificate:
         return f"objective {self.primal:.6g}, {self.bound_in_words()}"
 
 
-def _rounded(values, towards):
+def _rounded(values: list[float], towards: float) -> float:
     """Return the sum of values, rounded towards the side `towards`."""
     total = math.fsum(values)
     missing = math.fsum([*values, -total])
     return math.nextafter(total, towards) if missing * towards > 0.0 else total
 
 
-def upper_bound(problem: Problem, coef, offset, scores=None, tol=FINE_TOL) -> Bound:
+def upper_bound(
+    problem: Problem,
+    coef: Array,
+    offset: Offset,
+    scores: Array | None = None,
+    tol: float = FINE_TOL,
+) -> Bound:
     """Return an upper bound on P(coef, offset), which exceeds it by rounding alone.
 
     `scores` = X coef saves a pass where it is known. If rounding may be more than a small
@@ -139,13 +148,20 @@ def upper_bound(problem: Problem, coef, offset, scores=None, tol=FINE_TOL) -> Bo
     return bound
 
 
-def _is_blurred(bound, tol, rows):
+def _is_blurred(bound: Bound, tol: float, rows: Rows) -> bool:
     """Return whether rounding is too large, and rows can compute it more precisely."""
     blurred = bound.rounding > _CLOSER_LOOK * tol * bound.value
     return blurred and isinstance(rows, PreciseRows)
 
 
-def _with_losses(problem, penalty, scores, offset, errors, low=None):
+def _with_losses(
+    problem: Problem,
+    penalty: float,
+    scores: Array,
+    offset: Offset,
+    errors: "Array | ScoreErrors",
+    low: Array | None = None,
+) -> Bound:
     """Return an upper bound on `penalty` plus the losses at scores + offset, (n,) or (n, k)."""
     bounds = []
     # A risk that is not a sum over rows has only one part.
@@ -159,10 +175,17 @@ def _with_losses(problem, penalty, scores, offset, errors, low=None):
     return Bound((1.0 + 2.0 * SUM) * total, rounding + 2.0 * SUM * total)
 
 
-def _closer_bound(problem, penalty, coef, offset, scores, errors):
+def _closer_bound(
+    problem: Problem,
+    penalty: float,
+    coef: Array,
+    offset: Offset,
+    scores: Array,
+    errors: "ScoreErrors",
+) -> Bound:
     """As `_with_losses`, with scores in twice the precision for rows that may have a loss."""
-    rows, scores, errors = problem.rows, scores + offset, errors[:]
-    index = np.flatnonzero(problem.risk.may_have_loss(scores, errors))
+    rows, scores, known = problem.rows, scores + offset, errors[:]
+    index = np.flatnonzero(problem.risk.may_have_loss(scores, known))
     low, largest = np.zeros_like(scores), np.zeros(index.size)
     offsets = np.atleast_1d(offset)
     for j, w in enumerate(coef.reshape(rows.n_features, -1).T):
@@ -170,28 +193,29 @@ def _closer_bound(problem, penalty, coef, offset, scores, errors):
         scores[column], low[column], sizes = rows.precise_scores(index, w, offsets[j])
         largest = np.maximum(largest, sizes)
     # Rounding errors of the second order, and products that underflow.
-    errors[index] = 2.0 * gamma(rows.longest_row + _MORE) ** 2 * largest + _TINY
-    return _with_losses(problem, penalty, scores, 0.0, errors, low)
+    known[index] = 2.0 * gamma(rows.longest_row + _MORE) ** 2 * largest + _TINY
+    return _with_losses(problem, penalty, scores, 0.0, known, low)
 
 
-def lengths(rows, part=slice(None)):
+def lengths(rows: Rows, part: slice = slice(None)) -> Array:
     """Return |x_i| of a part of the rows, rounded up."""
     lengths = rows.lengths[part] * (1.0 + gamma(rows.longest_row + _MORE))
     lengths += _TINY
     return lengths
 
 
-class ScoreErrors(NamedTuple):
+@dataclass(frozen=True)
+class ScoreErrors:
     """Bounds on the errors of computed scores, (n,), which are not stored.
 
     They are computed when they are read, for a part of the rows.
     """
 
-    row_lengths: np.ndarray  # (n,) |x_i|
+    row_lengths: Array  # (n,) |x_i|
     per_length: float
     fixed: float
 
-    def __getitem__(self, part):
+    def __getitem__(self, part: slice | int) -> Array:
         lengths = self.row_lengths[part]
         if self.per_length == 0.0:  # coefficients are zero, and lengths may be infinite
             return np.full_like(lengths, self.fixed)
@@ -200,7 +224,7 @@ class ScoreErrors(NamedTuple):
         return errors
 
 
-def score_errors(rows, coef, offset) -> ScoreErrors:
+def score_errors(rows: Rows, coef: Array, offset: Offset) -> ScoreErrors:
     """Return bounds on the errors of X coef + offset, as it is computed.
 
     The error of x_i.w is at most gamma(m) |x_i| |w| for rows with at most m entries.
@@ -214,7 +238,7 @@ def score_errors(rows, coef, offset) -> ScoreErrors:
     return ScoreErrors(rows.lengths, relative * (longest + _TINY), fixed)
 
 
-def lower_bound(problem: Problem, dual, tol=FINE_TOL) -> tuple[Bound, np.ndarray]:
+def lower_bound(problem: Problem, dual: Any, tol: float = FINE_TOL) -> tuple[Bound, Array]:
     """Return a lower bound on every P, by a feasible point near `dual`, and X^T A of that point.
 
     Parameters
@@ -232,7 +256,7 @@ def lower_bound(problem: Problem, dual, tol=FINE_TOL) -> tuple[Bound, np.ndarray
     return sums.bound(problem.intercept), sums.combined
 
 
-def feasible_near(problem: Problem, dual: np.ndarray) -> np.ndarray:
+def feasible_near(problem: Problem, dual: Array) -> Array:
     """Return feasible dual variables A near those of a state."""
     risk = problem.risk
     assert isinstance(risk, RowRisk)
@@ -243,7 +267,7 @@ def feasible_near(problem: Problem, dual: np.ndarray) -> np.ndarray:
     return risk.balanced(A) if problem.intercept is Intercept.FREE else A
 
 
-def proved_by(problem, A, combined, tol=FINE_TOL) -> Bound:
+def proved_by(problem: Problem, A: Array, combined: Array, tol: float = FINE_TOL) -> Bound:
     """Return the bound of feasible dual variables A, where X^T A is `combined` up to rounding."""
     sums = dual_sums(problem.rows, problem.risk, A, combined)
     bound = sums.bound(problem.intercept)
@@ -252,7 +276,7 @@ def proved_by(problem, A, combined, tol=FINE_TOL) -> Bound:
     return bound
 
 
-def dual_sums(rows, risk: RowRisk, A, combined) -> "Sums":
+def dual_sums(rows: Rows, risk: RowRisk, A: Array, combined: Array) -> "Sums":
     """Return the sums over rows for feasible dual variables A."""
     heights = [risk.part(part.start, part.stop).dual(A[part]) for part in parts_of(A)]
     return Sums(
@@ -264,13 +288,13 @@ def dual_sums(rows, risk: RowRisk, A, combined) -> "Sums":
     )
 
 
-def convex_weights(tangents):
+def convex_weights(tangents: Tangents) -> list[float]:
     """Return the weights of planes as a list, nonnegative and with a sum of at most 1."""
     weights = np.maximum(tangents.weights, 0.0)
     return (weights / max(1.0, weights.sum())).tolist()
 
 
-def tangent_sums(rows, weights, cuts) -> "Sums":
+def tangent_sums(rows: Rows, weights: Sequence[float], cuts: Iterable[Cut]) -> "Sums":
     """Return the sums for a convex combination of planes, for a risk that is no sum over rows."""
     A, height = np.zeros(rows.n_rows, like=rows.like), 0.0
     for weight, cut in zip(weights, cuts, strict=True):
@@ -286,7 +310,7 @@ def tangent_sums(rows, weights, cuts) -> "Sums":
     return Sums(height, combined, none, **sizes, height_error=error, slope_error=error)
 
 
-def _closer_sums(rows, A, sums):
+def _closer_sums(rows: PreciseRows, A: Array, sums: "Sums") -> "Sums":
     """Return the sums with errors bounded per feature and, for two classes, the exact total."""
     columns = A.reshape(len(A), -1).T
     terms = [rows.combine_sizes(np.ascontiguousarray(column)) for column in columns]
@@ -310,13 +334,13 @@ def _closer_sums(rows, A, sums):
     )
 
 
-def column_sums(A):
+def column_sums(A: Array) -> Array:
     """Return the sum of A (n,) or of its columns, (1,) or (k,), by pairwise summation."""
     columns = [A] if A.ndim == 1 else [A[:, j] for j in range(A.shape[1])]
     return np.array([float(column.sum()) for column in columns])
 
 
-def _sizes(rows, A):
+def _sizes(rows: Rows, A: Array) -> dict[str, Any]:
     """Return sums of |A_i|, with and without the rows' lengths."""
     sums, longest = [(0.0, 0.0, 0)], 0.0
     for part in parts_of(A):
@@ -341,8 +365,8 @@ class Sums(NamedTuple):
     """Sums over rows, from which a lower bound is computed."""
 
     height: float  # -r*(-A)
-    combined: np.ndarray  # X^T A
-    totals: np.ndarray  # sum_i A_i, (k,)
+    combined: Array  # X^T A
+    totals: Array  # sum_i A_i, (k,)
     size: float  # sum_i |A_i|
     pull: float  # sum_i |A_i| |x_i|
     longest: float  # the largest |x_i|
@@ -351,7 +375,7 @@ class Sums(NamedTuple):
     more: float = 0.0  # error of X^T A, as a length, beyond that of a sum in float64
     slope_error: float = 0.0  # of A itself
     totals_error: float = SUM  # relative to a sum of |A_i|
-    terms: np.ndarray | None = None  # |X|^T |A|, if it is known
+    terms: Array | None = None  # |X|^T |A|, if it is known
     pull_of_one: float | None = None  # |x_i.combined| of the row that gives up the excess
 
     def plus(self, other: "Sums") -> "Sums":
@@ -397,7 +421,7 @@ class Sums(NamedTuple):
         return Bound(self.height - 0.5 * square - rounding, rounding)
 
 
-def certify_state(problem: Problem, state: State, tol=FINE_TOL) -> Certificate:
+def certify_state(problem: Problem, state: State, tol: float = FINE_TOL) -> Certificate:
     """Return the certificate of `state`, computed from its numbers alone."""
     if isinstance(problem.rows, BlockRows) and isinstance(problem.risk, MarginRisk):
         return certify_in_one_pass(problem, state, tol=tol).certificate
@@ -417,9 +441,9 @@ class Checked(NamedTuple):
     primal: Bound
     dual: Bound
     offset: float  # the best one, if it was asked for
-    scores: np.ndarray  # (n,) X coef
-    A: np.ndarray  # (n,) the dual variables that were certified
-    combined: np.ndarray  # (d,) X^T A
+    scores: Array  # (n,) X coef
+    A: Array  # (n,) the dual variables that were certified
+    combined: Array  # (d,) X^T A
 
     @property
     def certificate(self) -> Certificate:
@@ -427,7 +451,7 @@ class Checked(NamedTuple):
 
 
 def certify_in_one_pass(
-    problem: Problem, state: State, best_offset: bool = False, tol=FINE_TOL
+    problem: Problem, state: State, best_offset: bool = False, tol: float = FINE_TOL
 ) -> Checked:
     """Certify a state over rows on disk, in one pass and with little memory.
 

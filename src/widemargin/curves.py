@@ -5,6 +5,7 @@ All of it comes from public attributes of fitted estimators.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,24 +15,12 @@ from widemargin.words import count, percent_at_most
 
 @dataclass(frozen=True)
 class HistoryCurve:
-    """The duality gap checks of one problem, or summed over the problems of a model.
+    """The duality gap checks of one problem, or summed over the problems of a model."""
 
-    Attributes
-    ----------
-    name : str
-        Positive class of a one-versus-rest problem; "" for a single problem or the sum.
-    time : ndarray of shape (m,)
-        Seconds since the fit began.
-    iteration : ndarray of shape (m,)
-        Passes over the rows, or iterations.
-    primal, dual : ndarray of shape (m,)
-        Best values so far.
-    """
-
-    name: str
-    time: np.ndarray
-    iteration: np.ndarray
-    primal: np.ndarray
+    name: str  # positive class of a one-versus-rest problem; "" for a single problem or the sum
+    time: np.ndarray  # (m,) seconds since the fit began
+    iteration: np.ndarray  # (m,) passes over the rows, or iterations
+    primal: np.ndarray  # (m,) best values so far, and of `dual`
     dual: np.ndarray
 
     @property
@@ -41,7 +30,7 @@ class HistoryCurve:
         return np.divide(gap, self.primal, out=np.zeros_like(gap), where=self.primal != 0.0)
 
 
-def history_curves(model) -> list[HistoryCurve]:
+def history_curves(model: Any) -> list[HistoryCurve]:
     """Return one curve per problem.
 
     Parameters
@@ -65,7 +54,7 @@ def history_curves(model) -> list[HistoryCurve]:
     ]
 
 
-def part_names(model) -> list[str]:
+def part_names(model: Any) -> list[str]:
     """Return the classes of one-versus-rest problems; empty for a single problem."""
     return [str(label) for label in model.classes_] if model.certificate_.parts else []
 
@@ -94,7 +83,7 @@ def total_curve(curves: list[HistoryCurve], by: str) -> HistoryCurve:
     return HistoryCurve("", **{by: moments, other: last}, **sums)
 
 
-def phase_seconds(model) -> dict[str, float]:
+def phase_seconds(model: Any) -> dict[str, float]:
     """Return the seconds spent in each phase, summed over problems, in decreasing order."""
     last_phases = {record.problem: record.phases for record in model.history_}
     seconds: dict[str, float] = {}
@@ -104,26 +93,18 @@ def phase_seconds(model) -> dict[str, float]:
     return dict(sorted(seconds.items(), key=lambda item: -item[1]))
 
 
-def iteration_unit(model) -> str:
+def iteration_unit(model: Any) -> str:
     """Return what the solver counts: "pass" or "iteration"."""
     return SOLVERS[model.solver_.split(THEN)[0]].counts
 
 
 @dataclass(frozen=True)
 class CostCurve:
-    """Scores of a search by C, in increasing order of C.
+    """Scores of a search by C, in increasing order of C."""
 
-    Attributes
-    ----------
-    Cs : ndarray of shape (m,)
-    scores : ndarray of shape (n_folds, m)
-    relative_gaps : ndarray of shape (n_folds, m)
-    best_C : float
-    """
-
-    Cs: np.ndarray
-    scores: np.ndarray
-    relative_gaps: np.ndarray
+    Cs: np.ndarray  # (m,)
+    scores: np.ndarray  # (n_folds, m)
+    relative_gaps: np.ndarray  # (n_folds, m)
     best_C: float
 
     @property
@@ -139,7 +120,7 @@ class CostCurve:
         return float(self.mean[self.Cs == self.best_C][0])
 
 
-def cost_curve(search) -> CostCurve:
+def cost_curve(search: Any) -> CostCurve:
     """Return the scores of a fitted `LinearSVCCV`, without values of C it did not try."""
     tried = np.flatnonzero(~np.isnan(search.scores_.mean(axis=0)))
     tried = tried[np.argsort(search.Cs_[tried], kind="stable")]
@@ -148,18 +129,17 @@ def cost_curve(search) -> CostCurve:
     )
 
 
-def score_name(search) -> str:
+def score_name(search: Any) -> str:
     """Return the name of the score of a search."""
     scoring = search.scoring or "accuracy"
     return scoring.replace("_", " ") if isinstance(scoring, str) else "score"
 
 
-def caveats(search, spelled: Callable[[str], str] = str) -> Iterator[str]:
+def caveats(search: Any, spelled: Callable[[str], str] = str) -> Iterator[str]:
     """Yield warnings about the result of a search.
 
     Parameters
     ----------
-    search : fitted LinearSVCCV
     spelled : callable(name) -> str
         Format the name of a parameter.
     """

@@ -21,26 +21,15 @@ from math import inf
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss by its numbers.
-
-    Attributes
-    ----------
-    name : str
-    eps : float
-        Residuals up to this size have no loss.
-    low, high : float
-        Bounds of the slope: low <= 0 <= high. Beyond a finite bound the loss is linear.
-    bend : float
-        How slowly the slope rises between its bounds; 0 for a loss with a kink.
-    """
+    """A loss by its numbers."""
 
     name: str
-    eps: float = 0.0
-    low: float = 0.0
-    high: float = 1.0
-    bend: float = 0.0
+    eps: float = 0.0  # residuals up to this size have no loss
+    low: float = 0.0  # bounds of the slope: low <= 0 <= high
+    high: float = 1.0  # beyond a finite bound the loss is linear
+    bend: float = 0.0  # how slowly the slope rises between its bounds; 0 for a kink
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.bend == 0.0 and not (self.low > -inf and self.high < inf):
             raise ValueError(f"the loss {self.name!r} is infinite: it needs a bend, or bounds")
 

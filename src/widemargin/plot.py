@@ -4,7 +4,8 @@ Each function draws into `ax`, or into new axes if `ax` is None, and returns the
 matplotlib: ``pip install 'widemargin[plot]'``.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 _MAX_LEGEND_ENTRIES = 12
 
 
-def history(model, *, y="gap", x="time", total=False, ax=None) -> "Axes":
+def history(
+    model: Any, *, y: str = "gap", x: str = "time", total: bool = False, ax: "Axes | None" = None
+) -> "Axes":
     """Plot the convergence of training: duality gap, or objective and lower bound.
 
     Parameters
@@ -41,10 +44,6 @@ def history(model, *, y="gap", x="time", total=False, ax=None) -> "Axes":
         Whether to draw one curve with the sum over one-versus-rest problems, from the first
         point at which all have been checked, rather than one curve per class.
     ax : matplotlib Axes or None, default=None
-
-    Returns
-    -------
-    matplotlib Axes
     """
     check_choice("y", y, ("gap", "objective"))
     check_choice("x", x, ("time", "iteration"))
@@ -77,18 +76,10 @@ def history(model, *, y="gap", x="time", total=False, ax=None) -> "Axes":
     return _finished(ax)
 
 
-def phases(model, *, ax=None) -> "Axes":
+def phases(model: Any, *, ax: "Axes | None" = None) -> "Axes":
     """Plot the time spent in each phase of training, summed over classes.
 
-    Parameters
-    ----------
-    model : fitted estimator
-        A model loaded from a file has no history.
-    ax : matplotlib Axes or None, default=None
-
-    Returns
-    -------
-    matplotlib Axes
+    A model loaded from a file has no history.
     """
     seconds = phase_seconds(model)
     if not seconds:
@@ -100,17 +91,13 @@ def phases(model, *, ax=None) -> "Axes":
     return _finished(ax, legend=False)
 
 
-def scores(search, *, ax=None) -> "Axes":
+def scores(search: Any, *, ax: "Axes | None" = None) -> "Axes":
     """Plot the mean score against C, with a band of one standard deviation over the folds.
 
     Parameters
     ----------
     search : fitted LinearSVCCV
     ax : matplotlib Axes or None, default=None
-
-    Returns
-    -------
-    matplotlib Axes
     """
     curve = cost_curve(search)
     mean, deviation = curve.mean, curve.deviation
@@ -126,7 +113,14 @@ def scores(search, *, ax=None) -> "Axes":
     return _finished(ax)
 
 
-def path(path, *, n_weights=10, label=None, feature_names=None, ax=None) -> "Axes":
+def path(
+    path: Any,
+    *,
+    n_weights: int = 10,
+    label: Any = None,
+    feature_names: Sequence[str] | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
     """Plot the largest weights against C.
 
     Parameters
@@ -140,10 +134,6 @@ def path(path, *, n_weights=10, label=None, feature_names=None, ax=None) -> "Axe
     feature_names : sequence of str of length n_features or None, default=None
         None numbers the columns from 0.
     ax : matplotlib Axes or None, default=None
-
-    Returns
-    -------
-    matplotlib Axes
     """
     problem = 0
     if label is not None:
@@ -165,7 +155,7 @@ def path(path, *, n_weights=10, label=None, feature_names=None, ax=None) -> "Axe
     return _finished(ax)
 
 
-def _axes(ax):
+def _axes(ax: "Axes | None") -> "Axes":
     """Return `ax`, or new axes."""
     if ax is not None:
         return ax
@@ -178,7 +168,7 @@ def _axes(ax):
     return pyplot.subplots(layout="constrained")[1]
 
 
-def _finished(ax, legend=True):
+def _finished(ax: "Axes", legend: bool = True) -> "Axes":
     ax.grid(alpha=0.3)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)

@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 import widemargin
 from widemargin.dask import LinearRanker, LinearSVC, certify
 from widemargin.dask.partitions import Partitions
+from widemargin.dask.settings import ClusterSettings
 from widemargin.data.convert import convert
 
 
@@ -233,13 +234,14 @@ def test_what_is_sent(client):
     assert per_iteration / workers <= 2.5 * 8 * X.shape[1] + 2000
 
 
-def test_classes_share_rounds(client, monkeypatch):
+def test_classes_share_rounds(client):
     X, y = rows(4, n=700)
     settings = {"C": 0.01, "tol": 1e-2}
     model = LinearSVC(**settings).fit(*collections(X, y))
     assert model.n_rounds_ <= model.n_iter_ + 3  # one to begin with, and one or two to certify
-    monkeypatch.setattr("widemargin.dask.training._MOST_TOGETHER", 1)
-    one_by_one = LinearSVC(**settings).fit(*collections(X, y))
+    one_by_one = LinearSVC(**settings)
+    one_by_one.settings = ClusterSettings(most_together=1)
+    one_by_one.fit(*collections(X, y))
     assert one_by_one.n_rounds_ > 2 * model.n_rounds_
     for part, other in zip(model.certificate_.parts, one_by_one.certificate_.parts, strict=True):
         assert part.primal == pytest.approx(other.primal, rel=1e-6)

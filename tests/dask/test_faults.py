@@ -18,8 +18,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, make_scorer
 
 from widemargin.dask import ClusterError, LinearSVC, LinearSVCCV, partitions
+from widemargin.dask.settings import ClusterSettings
 from widemargin.kernels import jit
 
+IMPATIENT = ClusterSettings(seconds_without_workers=0.6)
 SETTINGS = {"C": 0.1, "loss": "hinge", "solver": "cpa", "fit_intercept": False}
 
 
@@ -250,22 +252,20 @@ def assert_kept(model, y):
     assert model.to_local().predict(np.zeros((3, model.n_features_in_))).shape == (3,)
 
 
-def test_a_cluster_that_never_has_workers(monkeypatch):
+def test_a_cluster_that_never_has_workers():
     X, y = rows(n=600)
     parts = [delayed(some) for some in halves(X)]
-    monkeypatch.setattr(partitions, "SECONDS_WITHOUT_WORKERS", 0.6)
     with small_cluster(0) as (_, client):
         for model in (LinearSVC(client=client), LinearSVCCV(client=client)):
+            model.settings = IMPATIENT
             with pytest.raises(ClusterError, match="start some, or set max_time to wait"):
                 model.fit(parts, halves(y))
-        monkeypatch.setattr(partitions, "SECONDS_WITHOUT_WORKERS", 1e9)
         with pytest.raises(ClusterError, match="max_time is over, and the cluster has no workers"):
             LinearSVC(client=client, max_time=0.1).fit(parts, halves(y))
 
 
 def test_a_cluster_that_has_no_workers_yet(monkeypatch):
     X, y = rows(n=600)
-    monkeypatch.setattr(partitions, "SECONDS_WITHOUT_WORKERS", 0.0)  # a time limit is what counts
     with small_cluster(0) as (cluster, client):
         wait = partitions.Partitions._check_patience
 
@@ -275,6 +275,9 @@ def test_a_cluster_that_has_no_workers_yet(monkeypatch):
 
         monkeypatch.setattr(partitions.Partitions, "_check_patience", start_one)
         model = LinearSVC(client=client, max_time=600.0, **SETTINGS)
+        model.settings = ClusterSettings(
+            seconds_without_workers=0.0
+        )  # a time limit is what counts
         model.fit([delayed(some) for some in halves(X)], halves(y))
     assert model.status_ == "converged"
 
@@ -324,14 +327,14 @@ def test_all_workers_leave_and_somebody_presses_ctrl_c(tmp_path):
     assert_kept(model, y)
 
 
-def test_all_workers_leave_and_none_comes(tmp_path, monkeypatch):
+def test_all_workers_leave_and_none_comes(tmp_path):
     """An error; what was reached stays, as where the scheduler is gone."""
-    monkeypatch.setattr(partitions, "SECONDS_WITHOUT_WORKERS", 0.6)
     X, y = rows(n=600)
     file = tmp_path / "slow"
     parts = slow_parts(X, 0.02, file)
     with small_cluster(2) as (cluster, client):
         model = LinearSVC(client=client, **SETTINGS | {"tol": 1e-12})
+        model.settings = IMPATIENT
         lost = pytest.raises(ClusterError, match="the cluster has had no workers for")
         with all_workers_leave(cluster, file), lost:
             model.fit(parts, halves(y))
@@ -339,8 +342,7 @@ def test_all_workers_leave_and_none_comes(tmp_path, monkeypatch):
     assert_kept(model, y)
 
 
-def test_all_workers_leave_while_c_is_chosen(monkeypatch):
-    monkeypatch.setattr(partitions, "SECONDS_WITHOUT_WORKERS", 0.6)
+def test_all_workers_leave_while_c_is_chosen():
     X, y = rows(n=600)
     calls = []
     with small_cluster(1) as (cluster, client):
@@ -358,6 +360,7 @@ def test_all_workers_leave_while_c_is_chosen(monkeypatch):
             tol=1e-2,
             client=client,
         )
+        model.settings = IMPATIENT
         with pytest.raises(ClusterError, match="the cluster has had no workers for"):
             model.fit([delayed(some) for some in halves(X)], halves(y))
     assert model.status_ == "interrupted"

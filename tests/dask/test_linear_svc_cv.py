@@ -12,6 +12,7 @@ from sklearn.model_selection import PredefinedSplit, StratifiedKFold
 import widemargin
 from widemargin.dask import LinearSVCCV, certify, folds
 from widemargin.dask.questions import Part
+from widemargin.dask.settings import ClusterSettings
 from widemargin.data import as_rows
 from widemargin.data.shards import ShardWriter
 
@@ -61,13 +62,14 @@ def test_same_as_on_one_machine(client, n_classes, scoring, parameters):
     np.testing.assert_array_equal(model.predict(lazy).compute(), local.predict(X))
 
 
-def test_planes_go_from_one_cost_to_the_next(client, monkeypatch):
+def test_planes_go_from_one_cost_to_the_next(client):
     """In fewer rounds than from nothing, and to the same end."""
     X, y = rows(n=400)
     settings = {"Cs": [0.01, 0.02, 0.04], "cv": 2, "loss": "hinge", "tol": 1e-2}
     model = LinearSVCCV(**settings).fit(*collections(X, y, 150))
-    monkeypatch.setattr("widemargin.dask.training.Training.keep_planes", lambda *_: None)
-    forgetful = LinearSVCCV(**settings).fit(*collections(X, y, 150))
+    forgetful = LinearSVCCV(**settings)
+    forgetful.settings = ClusterSettings(keeps_planes=False)
+    forgetful.fit(*collections(X, y, 150))
     assert model.n_rounds_ < forgetful.n_rounds_
     for gaps in (model.relative_gaps_, forgetful.relative_gaps_):
         assert np.all((gaps >= 0.0) & (gaps <= 1e-2))
@@ -95,12 +97,12 @@ def test_forms_of_rows_and_folds(client, tmp_path):
     np.testing.assert_allclose(model.scores_, again.scores_, atol=0.01)
 
 
-def test_limits_and_what_fits_into_memory(client, monkeypatch):
+def test_limits_and_what_fits_into_memory(client):
     X, y = rows(3, n=400)
-    monkeypatch.setattr("widemargin.dask.training._MOST_TOGETHER", 2)
-    settings = {"Cs": [0.01, 0.1], "cv": 2, "loss": "hinge", "max_iter": 3}
+    model = LinearSVCCV(Cs=[0.01, 0.1], cv=2, loss="hinge", max_iter=3)
+    model.settings = ClusterSettings(most_together=2)
     with pytest.warns(UserWarning, match="of 15 trainings stopped at a limit, the worst at"):
-        model = LinearSVCCV(**settings).fit(*collections(X, y, 150))
+        model.fit(*collections(X, y, 150))
     assert model.status_ == "max_iter"
     assert not np.any(np.isnan(model.scores_))
 

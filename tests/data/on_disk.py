@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
+from widemargin.data.blocks import SIZES
 from widemargin.data.shards import ShardWriter
 
 
@@ -14,10 +15,10 @@ def matrix(n=40, d=12, seed=0, density=0.3):
     return sp.csr_matrix(X.astype(np.float32))
 
 
-def write(folder, X, y=None, format="arrow", pieces=3, **columns):
+def write(folder, X, y=None, format="arrow", pieces=3, sizes=SIZES, **columns):
     """Write rows to a folder in so many pieces."""
     y = np.arange(X.shape[0]) % 3 if y is None else y
-    with ShardWriter(folder, format) as writer:
+    with ShardWriter(folder, format, sizes) as writer:
         for rows in np.array_split(np.arange(X.shape[0]), pieces):
             writer.add(X[rows], y[rows], **{name: c[rows] for name, c in columns.items()})
     return folder

@@ -14,7 +14,7 @@ from data.on_disk import assert_same, read_back
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widemargin.data import blocks
+from widemargin.data.blocks import Sizes
 from widemargin.data.convert import convert
 from widemargin.data.disk import open_rows
 from widemargin.data.formats import ShardError
@@ -44,11 +44,10 @@ def test_the_same_rows_as_in_memory(tmp_path_factory, rows, qid, format, block_b
     folder = tmp_path_factory.mktemp("convert")
     (folder / "text").write_bytes(as_text(rows, qid))
     expected = read_svmlight(folder / "text")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "BLOCK_BYTES", block_bytes)
-        manifest = convert(folder / "text", folder / "rows", format=format)
-        rows = open_rows(folder / "rows")
-        assert_same(read_back(rows), expected.X)
+    sizes = Sizes(block_bytes)
+    manifest = convert(folder / "text", folder / "rows", format=format, sizes=sizes)
+    rows = open_rows(folder / "rows", sizes=sizes)
+    assert_same(read_back(rows), expected.X)
     np.testing.assert_array_equal(rows.labels, expected.y)
     assert (rows.qid is None) == (not qid)
     if qid:
@@ -96,10 +95,9 @@ def test_killed_halfway(tmp_path):
     """Nobody takes for whole what was left by a process that could not clean up."""
     code = (
         "import sys\n"
-        "from widemargin.data import blocks, shards\n"
+        "from widemargin.data.blocks import Sizes\n"
         "from widemargin.data.convert import convert\n"
-        "blocks.BLOCK_BYTES, shards.PART_BYTES = 100_000, 20_000\n"
-        "convert('-', sys.argv[1])\n"
+        "convert('-', sys.argv[1], sizes=Sizes(100_000, 20_000))\n"
     )
     command = [sys.executable, "-c", code, tmp_path / "rows"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE)

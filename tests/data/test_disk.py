@@ -21,18 +21,16 @@ from sklearn.datasets import dump_svmlight_file
 
 import widemargin
 from widemargin import threads
-from widemargin.data import Rows, as_rows, blocks, files
+from widemargin.data import Rows, as_rows, files
 from widemargin.data.ahead import ahead
+from widemargin.data.blocks import Sizes
 from widemargin.data.disk import open_rows
 from widemargin.data.formats import ShardError
 from widemargin.data.rows import SingleRows
 from widemargin.data.svmlight import SvmlightError, read_svmlight
 from widemargin.kernels import rows as kernels
 
-
-@pytest.fixture
-def small_blocks(monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1500)
+SMALL = Sizes(block_bytes=1500, part_bytes=1500)
 
 
 def write_ipc(table, path, **options):
@@ -45,10 +43,10 @@ class TestProducts:
     @pytest.mark.parametrize("n_threads", [1, 3])
     @pytest.mark.parametrize("k", [None, 4])
     def test_as_in_memory(self, tmp_path, k, n_threads, monkeypatch):
-        monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 16)
         monkeypatch.setattr(threads, "_WORTH_A_THREAD", 1000)
         X = matrix(3000, 50)
-        rows, in_memory = open_rows(write(tmp_path / "rows", X)), as_rows(X)
+        rows = open_rows(write(tmp_path / "rows", X, sizes=Sizes(block_bytes=1 << 16)))
+        in_memory = as_rows(X)
         assert rows.n_blocks > 5
         rng = np.random.default_rng(1)
         tail = () if k is None else (k,)
@@ -107,8 +105,8 @@ class TestProducts:
                 np.testing.assert_array_equal(one.labels, np.arange(40) % 3)
                 assert one.labels.dtype == np.int64
 
-    def test_passes_at_once(self, tmp_path, small_blocks):
-        rows = open_rows(write(tmp_path / "rows", matrix(500)))
+    def test_passes_at_once(self, tmp_path):
+        rows = open_rows(write(tmp_path / "rows", matrix(500), sizes=SMALL), sizes=SMALL)
         together = zip(rows.blocks(), rows.blocks())
         assert all(a.begin == b.begin for a, b in together)
 
@@ -124,7 +122,7 @@ class TestProducts:
 
 
 class TestText:
-    def test_plain_and_compressed(self, tmp_path, small_blocks):
+    def test_plain_and_compressed(self, tmp_path):
         text = io.BytesIO()
         qid = np.arange(300) // 9
         dump_svmlight_file(matrix(300), qid % 2, text, query_id=qid, zero_based=False)
@@ -132,7 +130,7 @@ class TestText:
         for compress in (bytes, gzip.compress):
             path.write_bytes(compress(text.getvalue()))
             expected = read_svmlight(path)
-            rows = open_rows(path)
+            rows = open_rows(path, sizes=SMALL)
             assert rows.n_blocks > 3
             assert_same(read_back(rows), expected.X)
             np.testing.assert_array_equal(rows.labels, expected.y)
@@ -340,10 +338,8 @@ class TestDamage:
     """Every pass says which file is not what it was."""
 
     @pytest.fixture(params=["arrow", "parquet"])
-    def folder(self, tmp_path, request, monkeypatch):
-        monkeypatch.setattr(blocks, "BLOCK_BYTES", 1500)
-        monkeypatch.setattr("widemargin.data.shards.PART_BYTES", 1500)
-        return write(tmp_path / "rows", matrix(300), format=request.param)
+    def folder(self, tmp_path, request):
+        return write(tmp_path / "rows", matrix(300), format=request.param, sizes=SMALL)
 
     def second(self, folder):
         return sorted(folder.glob("part-*"))[1]
@@ -460,11 +456,10 @@ class TestFeatureMaps:
         pq.write_table(table, tmp_path / "words", row_group_size=300)
         return tmp_path / "words", lengths
 
-    def test_rows_are_made_as_they_are_read(self, words, monkeypatch):
-        monkeypatch.setattr(blocks, "BLOCK_BYTES", 4000)
+    def test_rows_are_made_as_they_are_read(self, words):
         path, lengths = words
         features = self.Lengths()
-        rows = open_rows(path, features)
+        rows = open_rows(path, features, Sizes(block_bytes=4000))
         assert rows.shape == (1000, 30)
         assert rows.n_entries == 1000
         X = read_back(rows)

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from widemargin import LinearSVC, certify
 from widemargin.data import Rows, as_rows
-from widemargin.data import rows as contract
 from widemargin.data.rows import BlockRows, GramRows, PreciseRows, SingleRows
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
@@ -70,10 +69,10 @@ def test_rows_that_are_left_out_add_nothing(share, sparse):
     np.testing.assert_allclose(rows.combine(g), X.T @ g, atol=1e-12)
 
 
-def test_kernel_calls_in_pieces_give_the_same(monkeypatch):
-    monkeypatch.setattr(contract, "ENTRIES_PER_CALL", 11)
+def test_kernel_calls_in_pieces_give_the_same():
     X = matrix(50, 5)
     rows = as_rows(X)
+    rows.entries_per_call = 11
     assert len(list(rows.ranges(0, rows.n_rows))) == 25
     np.testing.assert_allclose(rows.scores(np.ones(5)), X.sum(axis=1))
     np.testing.assert_allclose(rows.combine(np.ones(50)), X.sum(axis=0))

@@ -10,7 +10,8 @@ from data.on_disk import assert_same, matrix, read_back, write
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widemargin.data import blocks, shards
+from widemargin.data import shards
+from widemargin.data.blocks import Sizes
 from widemargin.data.disk import open_rows
 from widemargin.data.formats import MANIFEST, ShardError
 from widemargin.data.shards import ShardWriter
@@ -51,18 +52,16 @@ def test_any_sizes(tmp_path_factory, lengths, pieces, block_bytes, part_bytes, f
     X = sp.csr_matrix(
         (np.arange(indptr[-1], dtype=np.float32), indices, indptr), (len(lengths), 9)
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "BLOCK_BYTES", block_bytes)
-        patch.setattr(shards, "PART_BYTES", part_bytes)
-        folder = write(tmp_path_factory.mktemp("any") / "rows", X, format=format, pieces=pieces)
-        rows = open_rows(folder)
-        assert_same(read_back(rows), X)
-        for block in rows.blocks():
-            one_row = block.end - block.begin == 1
-            size = block.arrays[0].size * 8 + (block.end - block.begin) * 32
-            assert one_row or size <= block_bytes
-        assert len(list(rows.blocks())) == rows.n_blocks
-        np.testing.assert_array_equal(rows.labels, np.arange(len(lengths)) % 3)
+    sizes = Sizes(block_bytes, part_bytes)
+    folder = tmp_path_factory.mktemp("any") / "rows"
+    rows = open_rows(write(folder, X, format=format, pieces=pieces, sizes=sizes), sizes=sizes)
+    assert_same(read_back(rows), X)
+    for block in rows.blocks():
+        one_row = block.end - block.begin == 1
+        size = block.arrays[0].size * 8 + (block.end - block.begin) * 32
+        assert one_row or size <= block_bytes
+    assert len(list(rows.blocks())) == rows.n_blocks
+    np.testing.assert_array_equal(rows.labels, np.arange(len(lengths)) % 3)
 
 
 def test_single_rows_are_gathered_into_batches(tmp_path):
@@ -72,11 +71,9 @@ def test_single_rows_are_gathered_into_batches(tmp_path):
     assert_same(read_back(rows), X)
 
 
-def test_parts_have_about_the_size_they_should(tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "PART_BYTES", 50_000)
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 10_000)
+def test_parts_have_about_the_size_they_should(tmp_path):
     X = matrix(3000, 40, density=0.5)
-    folder = write(tmp_path / "rows", X)
+    folder = write(tmp_path / "rows", X, sizes=Sizes(10_000, 50_000))
     sizes = [path.stat().st_size for path in sorted(folder.glob("part-*.arrow"))]
     assert len(sizes) > 3
     assert all(40_000 < size < 70_000 for size in sizes[:-1])
@@ -121,12 +118,9 @@ def test_folder_that_is_not_empty(tmp_path):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, MemoryError])
-def test_errors_leave_nothing_behind(tmp_path, error, monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1000)
-    monkeypatch.setattr(shards, "PART_BYTES", 1000)
-
+def test_errors_leave_nothing_behind(tmp_path, error):
     def write_some(folder):
-        with ShardWriter(folder) as writer:
+        with ShardWriter(folder, sizes=Sizes(1000, 1000)) as writer:
             writer.add(matrix(200), np.ones(200))
             raise error
 
@@ -137,14 +131,12 @@ def test_errors_leave_nothing_behind(tmp_path, error, monkeypatch):
 
 
 def test_full_disk(tmp_path, monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1000)
-
     def full_disk(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(shards._CheckedFile, "write", full_disk)
     with pytest.raises(OSError, match="No space left"):
-        write(tmp_path / "rows", matrix(500), pieces=50)
+        write(tmp_path / "rows", matrix(500), pieces=50, sizes=Sizes(1000))
     assert not list(tmp_path.iterdir())
     monkeypatch.undo()
     for format in FORMATS:  # before a part's first byte

@@ -1,5 +1,8 @@
 """The problems of a classifier, over parts of the rows."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 
 from widemargin.dask import tasks
@@ -20,8 +23,6 @@ class ClassProblems(Problems):
     model : estimator
         With client, max_time, and the parameters of `widemargin.dask.LinearSVC` that define the
         objective.
-    make_part : callable
-    vectors : X, y, sample_weight, and further arguments of `make_part`
 
     Attributes
     ----------
@@ -36,7 +37,7 @@ class ClassProblems(Problems):
         Whether all classes are one problem.
     """
 
-    def __init__(self, model, make_part, *vectors):
+    def __init__(self, model: Any, make_part: Callable, *vectors: Any) -> None:
         super().__init__(model, make_part, tasks.describe_classes, *vectors)
         self.model = model
         labels, counts_of, weights_of, weighted = self.described
@@ -59,18 +60,15 @@ class ClassProblems(Problems):
             self.loss = "crammer_singer" if self.together else "hinge"
         self.intercept = Intercept.of(model)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return 1 if self.together or len(self.classes) == 2 else len(self.classes)
 
-    def recipe(self, index: int, C: float, fold=None, weights=None) -> Recipe:
-        """Return the recipe for the risk of a problem.
+    def recipe(
+        self, index: int, C: float, fold: int | None = None, weights: np.ndarray | None = None
+    ) -> Recipe:
+        """Return the recipe for the risk of a problem, in training without a held-out fold.
 
-        Parameters
-        ----------
-        fold : int or None
-            The held-out fold.
-        weights : ndarray of shape (k,) or None
-            The weight of each class without that fold.
+        `weights` (k,) are those of each class without the fold.
         """
         model = self.model
         costs = C * self._factors(self.weights if weights is None else weights)
@@ -79,18 +77,18 @@ class ClassProblems(Problems):
         positive = 1 if len(self.classes) == 2 else index
         return Recipe(self.classes, costs, self.loss, positive, f"{fold} {index}", fold)
 
-    def are_counted(self, weights) -> np.ndarray:
+    def are_counted(self, weights: np.ndarray) -> np.ndarray:
         """Return which classes, (k,), have weight."""
         return weights * self._factors(weights) > 0.0
 
-    def _factors(self, weights):
+    def _factors(self, weights: np.ndarray) -> np.ndarray:
         """Return the weight that the model gives each class, (k,)."""
         if self.model.class_weight is None:
             return np.ones(len(self.classes))
         codes = np.arange(len(self.classes))
         return class_weights(self.model.class_weight, self.classes, codes, weights)
 
-    def jobs(self):
+    def jobs(self) -> list[Job]:
         recipes = [self.recipe(index, self.model.C) for index in range(len(self))]
         return [Job(recipe, self._start(recipe)) for recipe in recipes]
 
@@ -101,7 +99,7 @@ class ClassProblems(Problems):
         dual = Tangents(np.empty(0), coef[None][:0])
         return State(coef, np.zeros(outputs) if outputs else 0.0, dual)
 
-    def arrays(self, states) -> tuple[np.ndarray, np.ndarray]:
+    def arrays(self, states: Sequence[State]) -> tuple[np.ndarray, np.ndarray]:
         """Return coef (m, d) and intercept (m,) of the classifier of these states."""
         if self.together:
             (state,) = states
@@ -109,7 +107,7 @@ class ClassProblems(Problems):
         coef = np.stack([state.coef for state in states])
         return coef, np.array([state.offset for state in states])
 
-    def _start(self, recipe):
+    def _start(self, recipe: Recipe) -> State:
         """Return the starting point: zero, or the mean of the workers' own solutions."""
         start = self.zero()
         if self.model.average_first and not self.together:

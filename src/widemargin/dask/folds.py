@@ -48,7 +48,7 @@ def deal(part: Part, how: Deal) -> Part:
     return replace(part, folds=folds)
 
 
-def _shuffled(numbers, n_folds, seed, code):
+def _shuffled(numbers: np.ndarray, n_folds: int, seed: int, code: int) -> np.ndarray:
     """Return the folds of consecutive rows of a class."""
     runs = numbers // n_folds
     counts = -(-n_folds // _PER_COUNT)  # for one run
@@ -58,7 +58,7 @@ def _shuffled(numbers, n_folds, seed, code):
     return drawn[:, :n_folds].argsort(axis=1)[runs - runs[0], numbers % n_folds]
 
 
-def describe_folds(part: Part):
+def describe_folds(part: Part) -> tuple[str, np.ndarray, np.ndarray, np.ndarray]:
     """Return name, numbers of folds, labels, and the weights (f, k) of their rows."""
     assert part.folds is not None
     folds, fold_codes = np.unique(part.folds, return_inverse=True)
@@ -71,13 +71,8 @@ def describe_folds(part: Part):
 class Folds:
     """The checked folds of parts that have them.
 
-    Parameters
-    ----------
-    problems : ClassProblems
-
     Attributes
     ----------
-    numbers : list of int
     weights : list of ndarray of shape (k,)
         The weight of each class in the rows that each fold trains on.
     """
@@ -97,7 +92,7 @@ class Folds:
             classes = problems.classes[problems.are_counted(trained)]
             self._check(number, weights[every == number].sum(), classes)
 
-    def _check(self, number, held_out, classes):
+    def _check(self, number: int, held_out: float, classes: np.ndarray) -> None:
         if held_out == 0.0:
             raise ValueError(f"fold {number} of cv holds out no rows of a weight above zero")
         if len(classes) < 2:
@@ -106,7 +101,7 @@ class Folds:
                 "classifier needs two. Use fewer folds, or ones that are stratified"
             )
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.numbers)
 
 
@@ -138,11 +133,11 @@ class Judges:
 
     all: Sequence[Judge]
 
-    def __sizeof__(self):
+    def __sizeof__(self) -> int:
         return self.nbytes
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> int:
         return sum(judge.coef.nbytes for judge in self.all)
 
 
@@ -173,6 +168,6 @@ def count_right(part: Part, judges: Judges) -> np.ndarray:
     return np.array(counts)
 
 
-def name_held_out(part: Part, judges: Judges):
+def name_held_out(part: Part, judges: Judges) -> list[tuple[str, list[HeldOut]]]:
     """Return the name of the part, and its `held_out`."""
     return [(part.name, held_out(part, judges))]

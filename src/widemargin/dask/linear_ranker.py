@@ -1,6 +1,10 @@
 """Linear ranking on a Dask cluster."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+from distributed import Client
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin import threads
@@ -35,14 +39,14 @@ class LinearRanker(ClusterModel):
     def __init__(
         self,
         *,
-        C=1.0,
-        normalization="pairs",
-        solver="ocas",
-        tol=1e-3,
-        max_iter=10000,
-        max_time=None,
-        client=None,
-        verbose=0,
+        C: float = 1.0,
+        normalization: str = "pairs",
+        solver: str = "ocas",
+        tol: float = 1e-3,
+        max_iter: int | None = 10000,
+        max_time: float | None = None,
+        client: Client | None = None,
+        verbose: int = 0,
     ):
         self.C = C
         self.normalization = normalization
@@ -54,7 +58,9 @@ class LinearRanker(ClusterModel):
         self.verbose = verbose
 
     @threads.one_for_blas()
-    def fit(self, X, y=None, qid=None, sample_weight=None):
+    def fit(
+        self, X: Any, y: Any = None, qid: Any = None, sample_weight: Any = None
+    ) -> "LinearRanker":
         """Fit the model to training data.
 
         Parameters
@@ -74,13 +80,13 @@ class LinearRanker(ClusterModel):
         self._local()._check_parameters()
         return self._train(_RankingProblem(self, X, y, sample_weight, qid))
 
-    def _record(self, problems, states):
+    def _record(self, problems: Any, states: Sequence[State]) -> None:
         (state,) = states
         self.coef_ = state.coef
         self.dual_weights_, self.dual_points_ = state.dual.weights, state.dual.coefs
         self.n_pairs_ = problems.n_pairs
 
-    def to_local(self):
+    def to_local(self) -> LocalLinearRanker:
         """Return a `widemargin.LinearRanker` that makes the same predictions on one machine."""
         check_is_fitted(self)
         local = self._local()
@@ -93,7 +99,7 @@ class LinearRanker(ClusterModel):
 class _RankingProblem(Problems):
     """The single problem whose solution orders the rows."""
 
-    def __init__(self, model, X, y, sample_weight, qid):
+    def __init__(self, model: LinearRanker, X: Any, y: Any, sample_weight: Any, qid: Any) -> None:
         super().__init__(model, graded_part, tasks.describe_ranking, X, y, sample_weight, qid)
         groups, n_pairs, sums = self.described
         _check_groups(groups)
@@ -105,12 +111,12 @@ class _RankingProblem(Problems):
         scale = model.C * weight / (by_group if queries else pairs)
         self.recipe = RankingRecipe(float(scale), queries)
 
-    def jobs(self):
+    def jobs(self) -> list[Job]:
         coef = np.zeros(self.n_features)
         return [Job(self.recipe, State(coef, 0.0, Tangents(np.empty(0), coef[None][:0])))]
 
 
-def _check_groups(groups):
+def _check_groups(groups: Sequence[np.ndarray | None]) -> None:
     """Raise ValueError if a group has rows in several parts."""
     if any(some is None for some in groups):
         n_parts = sum(some is None or some.size > 0 for some in groups)  # parts with rows
@@ -122,7 +128,7 @@ def _check_groups(groups):
         return
     owner: dict = {}
     for part, some in enumerate(groups):
-        for group in some.tolist():
+        for group in [] if some is None else some.tolist():
             if owner.setdefault(group, part) != part:
                 raise ValueError(
                     f"qid {group} has rows in parts {owner[group]} and {part} of X: all rows of a "

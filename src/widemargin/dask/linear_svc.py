@@ -1,6 +1,10 @@
 """Linear support vector classification on a Dask cluster."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import scipy.sparse
+from distributed import Client
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -11,7 +15,7 @@ from widemargin.dask.training import ClusterModel, Job, Training, labelled_part
 from widemargin.estimators.linear_svc import LinearSVC as LocalLinearSVC
 from widemargin.estimators.validation import check_choice, check_flag
 from widemargin.monitor import Interruption
-from widemargin.problem import Tangents
+from widemargin.problem import State, Tangents
 from widemargin.solvers.registry import Place, names
 
 
@@ -53,20 +57,20 @@ class LinearSVC(ClassifierMixin, ClusterModel):
     def __init__(
         self,
         *,
-        C=1.0,
-        loss="squared_hinge",
-        multi_class="ovr",
-        solver="ocas",
-        tol=1e-3,
-        fit_intercept=True,
-        penalized_intercept=False,
-        class_weight=None,
-        max_iter=10000,
-        max_time=None,
-        average_first=False,
-        client=None,
-        verbose=0,
-    ):
+        C: float = 1.0,
+        loss: str = "squared_hinge",
+        multi_class: str = "ovr",
+        solver: str = "ocas",
+        tol: float = 1e-3,
+        fit_intercept: bool = True,
+        penalized_intercept: bool = False,
+        class_weight: dict | str | None = None,
+        max_iter: int | None = 10000,
+        max_time: float | None = None,
+        average_first: bool = False,
+        client: Client | None = None,
+        verbose: int = 0,
+    ) -> None:
         self.C = C
         self.loss = loss
         self.multi_class = multi_class
@@ -82,7 +86,7 @@ class LinearSVC(ClassifierMixin, ClusterModel):
         self.verbose = verbose
 
     @threads.one_for_blas()
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "LinearSVC":
         """Fit the model to training data.
 
         Parameters
@@ -101,18 +105,18 @@ class LinearSVC(ClassifierMixin, ClusterModel):
         self._check_parameters()
         return self._train(ClassProblems(self, labelled_part, X, y, sample_weight))
 
-    def _check_parameters(self):
+    def _check_parameters(self) -> None:
         check_choice("solver", self.solver, names(Place.CLUSTER))
         check_flag("average_first", self.average_first)
         self._local()._check_parameters()
 
-    def _record(self, problems, states):
+    def _record(self, problems: Any, states: Sequence[State]) -> None:
         self.classes_ = problems.classes
         self.coef_, self.intercept_ = problems.arrays(states)
         self.dual_weights_ = [state.dual.weights for state in states]
         self.dual_points_ = [state.dual.coefs for state in states]
 
-    def to_local(self):
+    def to_local(self) -> LocalLinearSVC:
         """Return a `widemargin.LinearSVC` that makes the same predictions on one machine.
 
         Its dual variables are zero: the proof by points remains in `certificate_`.
@@ -129,7 +133,7 @@ class LinearSVC(ClassifierMixin, ClusterModel):
 
 
 @threads.one_for_blas()
-def certify(model, X, y=None, sample_weight=None) -> Certificate:
+def certify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
     """Recompute the certificate of a `LinearSVC` or `LinearSVCCV` on its training data.
 
     It is computed on the cluster from the coefficients and the points where planes touch the risk:
@@ -147,7 +151,9 @@ def certify(model, X, y=None, sample_weight=None) -> Certificate:
         problems.forget()
 
 
-def _certified(model, problems, training, index):
+def _certified(
+    model: LinearSVC, problems: ClassProblems, training: Training, index: int
+) -> Certificate:
     """Return the certificate of one of a model's problems."""
     oracle = training.oracle(Job(problems.recipe(index, model.C), problems.zero()))
     together = problems.together

@@ -1,9 +1,12 @@
 """Linear support vector classification on a Dask cluster that chooses its own C."""
 
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from numbers import Integral
+from typing import Any
 
 import numpy as np
+from distributed import Client
 from sklearn.base import ClassifierMixin
 from sklearn.model_selection import PredefinedSplit
 from sklearn.utils import check_random_state
@@ -87,22 +90,22 @@ class LinearSVCCV(ClassifierMixin, ClusterModel):
     def __init__(
         self,
         *,
-        Cs=20,
-        cv=5,
-        scoring=None,
-        loss="squared_hinge",
-        multi_class="ovr",
-        solver="ocas",
-        tol=1e-3,
-        fit_intercept=True,
-        penalized_intercept=False,
-        class_weight=None,
-        max_iter=10000,
-        max_time=None,
-        random_state=None,
-        client=None,
-        verbose=0,
-    ):
+        Cs: int | np.ndarray = 20,
+        cv: Any = 5,
+        scoring: Any = None,
+        loss: str = "squared_hinge",
+        multi_class: str = "ovr",
+        solver: str = "ocas",
+        tol: float = 1e-3,
+        fit_intercept: bool = True,
+        penalized_intercept: bool = False,
+        class_weight: dict | str | None = None,
+        max_iter: int | None = 10000,
+        max_time: float | None = None,
+        random_state: Any = None,
+        client: Client | None = None,
+        verbose: int = 0,
+    ) -> None:
         self.Cs = Cs
         self.cv = cv
         self.scoring = scoring
@@ -120,7 +123,7 @@ class LinearSVCCV(ClassifierMixin, ClusterModel):
         self.verbose = verbose
 
     @threads.one_for_blas()
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "LinearSVCCV":
         """Choose C, and fit the model at that C to all rows.
 
         Parameters
@@ -155,12 +158,12 @@ class LinearSVCCV(ClassifierMixin, ClusterModel):
         warn_of_limits(self, search.cut_short, search.n_solved, stacklevel=4)
         return self
 
-    def _seed(self):
+    def _seed(self) -> int | None:
         if self.random_state is None:
             return None
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
-    def _keep(self, search):
+    def _keep(self, search: "_Search") -> None:
         """Set the attributes that a search has found, however it ended."""
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)  # of an earlier fit
@@ -174,7 +177,7 @@ class LinearSVCCV(ClassifierMixin, ClusterModel):
                 if name.endswith("_"):
                     setattr(self, name, value)
 
-    def to_local(self):
+    def to_local(self) -> LocalLinearSVCCV:
         """Return a `widemargin.LinearSVCCV` that makes the same predictions on one machine.
 
         Its dual variables are zero: the proof by points remains in `certificate_`.
@@ -193,22 +196,18 @@ class LinearSVCCV(ClassifierMixin, ClusterModel):
 class _Search:
     """Training and scoring of all folds for each C, and of the best C on all rows.
 
-    Parameters
-    ----------
-    estimator : LinearSVCCV
-    model : LinearSVC
-        Its parameters are those of `estimator`; at the end, the best model.
-    problems : ClassProblems
-        Over parts that have folds.
-    costs : ndarray of shape (n_Cs,)
+    `model` has the parameters of `estimator`; at the end it is the best model. The parts of
+    `problems` have folds. `costs` are (n_Cs,).
     """
 
-    def __init__(self, estimator, model, problems, costs):
+    def __init__(
+        self, estimator: LinearSVCCV, model: LinearSVC, problems: ClassProblems, costs: np.ndarray
+    ) -> None:
         self.estimator, self.model, self.problems, self.costs = estimator, model, problems, costs
         self.interruption = Interruption()
         self.training = Training(problems, estimator, self.interruption)
         self.folds = Folds(problems)
-        self.scorer = None
+        self.scorer: Callable | None = None
         if estimator.scoring not in (None, "accuracy"):
             weighted = True if problems.weighted else None
             self.scorer = check_scorer(LocalLinearSVC(), estimator.scoring, weighted)
@@ -219,9 +218,10 @@ class _Search:
         self.best = -1  # place of the best C so far
         self.starts: list[State] = []  # the mean over the folds at the best C
         self.costs_left = costs.size + 1
-        self.n_solved, self.cut_short = 0, []
+        self.n_solved = 0
+        self.cut_short: list[tuple[float, str]] = []  # gap and status
 
-    def run(self):
+    def run(self) -> None:
         """Find the best C, and train the model there."""
         with ExitStack() as stack:
             bar = None
@@ -245,7 +245,7 @@ class _Search:
             if bar is not None:
                 bar.advance(1, f"C = {self.model.C:.3g}, all rows")
 
-    def _try(self, place):
+    def _try(self, place: int) -> None:
         self._go_to(self.costs[place])
         self._solve(self.jobs)
         if self.interruption.requested and self.best >= 0:
@@ -259,7 +259,7 @@ class _Search:
             self.best = place
             self.starts = [self._mean(jobs) for jobs in zip(*self._by_fold(), strict=True)]
 
-    def _go_to(self, C):
+    def _go_to(self, C: float) -> None:
         """Set the folds' problems to C, each with its present state as start."""
         recipes = [
             self.problems.recipe(index, C, fold, weights)
@@ -268,7 +268,8 @@ class _Search:
         ]
         if not self.jobs:
             self.jobs = [Job(recipe, self.problems.zero()) for recipe in recipes]
-            if len(self.jobs) <= self.training.room(self.jobs[0]):
+            room = self.training.room(self.jobs[0])
+            if self.estimator.settings.keeps_planes and len(self.jobs) <= room:
                 for job in self.jobs:
                     self.training.keep_planes(job)
         for job, recipe in zip(self.jobs, recipes, strict=True):
@@ -277,7 +278,7 @@ class _Search:
             job.recipe = recipe
         self.C = C
 
-    def _solve(self, jobs):
+    def _solve(self, jobs: list[Job]) -> None:
         """Solve problems in their part of the time that is left."""
         seconds = self.training.limits.seconds_left
         if seconds is not None:
@@ -286,27 +287,29 @@ class _Search:
         self.training.solve(jobs, seconds)
         self.n_solved += len(jobs)
         for job in jobs:
+            assert job.monitor is not None
+            assert job.certificate is not None
             if job.monitor.status in FELL_SHORT:
                 self.cut_short.append((job.certificate.relative_gap, job.monitor.status))
 
-    def _by_fold(self):
+    def _by_fold(self) -> list[list[Job]]:
         """Return the jobs of each fold."""
         size = len(self.problems)
         return [self.jobs[begin : begin + size] for begin in range(0, len(self.jobs), size)]
 
-    def _mean(self, jobs):
+    def _mean(self, jobs: Sequence[Job]) -> State:
         """Return the mean of the folds' states, for each class."""
         zero = self.problems.zero()
         coef = np.mean([job.state.coef for job in jobs], axis=0)
         offset = np.mean([job.state.offset for job in jobs], axis=0)
         return State(coef, offset if zero.coef.ndim == 2 else float(offset), zero.dual)
 
-    def _score(self):
+    def _score(self) -> np.ndarray | list:
         """Return each fold's score on its held-out rows."""
         judges = Judges([self._judge(which) for which in range(len(self.folds))])
         rounds, parts = self.training.rounds, self.problems.parts
 
-        def graph(task, add):
+        def graph(task: Callable, add: Callable) -> Any:
             return parts.sum(task, add, rounds.sent(judges, judges.nbytes))
 
         if self.scorer is None:
@@ -319,7 +322,7 @@ class _Search:
             for judge, pieces in zip(judges.all, zip(*of_parts, strict=True), strict=True)
         ]
 
-    def _judge(self, which):
+    def _judge(self, which: int) -> Judge:
         """Return the present classifier of a fold."""
         coef, intercept = self.problems.arrays([job.state for job in self._by_fold()[which]])
         model = _classifier(self.estimator, self.problems.classes, coef, intercept)
@@ -328,14 +331,15 @@ class _Search:
             forget_other_classes(model, present)
         return Judge(self.folds.numbers[which], model.classes_, model.coef_, model.intercept_)
 
-    def _scored(self, judge, rows: HeldOut):
+    def _scored(self, judge: Judge, rows: HeldOut) -> float:
         """Return the scorer's value for rows with known scores, which take the place of rows."""
         m = judge.intercept.size
         model = _classifier(self.estimator, judge.classes, np.eye(m), np.zeros(m))
         weights = rows.weights if self.problems.weighted else None
+        assert self.scorer is not None
         return self.scorer(model, rows.scores, rows.y, weights)
 
-    def _refit(self):
+    def _refit(self) -> None:
         """Train the best model on all rows."""
         self.problems.forget()  # the workers' caches for the folds
         C = float(self.costs[self.best])
@@ -353,7 +357,9 @@ class _Search:
                     self.model.status_ = "interrupted"
 
 
-def _classifier(estimator, classes, coef, intercept):
+def _classifier(
+    estimator: LinearSVCCV, classes: np.ndarray, coef: np.ndarray, intercept: np.ndarray
+) -> LocalLinearSVC:
     """Return a model for one machine with these attributes."""
     model = like(LocalLinearSVC, estimator)
     model.classes_, model.coef_, model.intercept_ = classes, coef, intercept
@@ -361,7 +367,7 @@ def _classifier(estimator, classes, coef, intercept):
     return model
 
 
-def _check_cv(cv):
+def _check_cv(cv: Any) -> tuple[int | None, Any]:
     """Return how many folds to make, and given numbers of folds: one of them is None."""
     if isinstance(cv, Integral) and not isinstance(cv, bool):
         if cv < 2:
@@ -379,7 +385,7 @@ def _check_cv(cv):
     )
 
 
-def _check_scoring(scoring):
+def _check_scoring(scoring: Any) -> None:
     """Raise ValueError if a scorer needs the rows themselves."""
     if callable(scoring) and not hasattr(scoring, "_score_func"):
         raise ValueError(

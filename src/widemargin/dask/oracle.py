@@ -13,13 +13,14 @@ any target will do. Planes come back in float64: they are the proof.
 """
 
 import itertools
+from typing import Any
 
 import numpy as np
 
 from widemargin.certificate import Certificate, certificate_of, convex_weights
 from widemargin.dask.questions import Line, Point, Proof, RankingRecipe, Recipe, Spot
 from widemargin.dask.rounds import Rounds
-from widemargin.dask.tasks import ProofSums
+from widemargin.dask.tasks import PlaneSums, ProofSums
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Tangents
 from widemargin.risk import Bound
@@ -38,12 +39,8 @@ class ClusterOracle(Oracle):
 
     Parameters
     ----------
-    rounds : Rounds
     recipe : Recipe or RankingRecipe
         Of the risk.
-    n_features : int
-    intercept : Intercept
-    monitor : Monitor
     """
 
     def __init__(
@@ -61,20 +58,22 @@ class ClusterOracle(Oracle):
         self.center = ""  # the name under which workers cache its scores
         self.guess = 0.1
 
-    def begin(self, center, dual):
+    def begin(self, center: Place, dual: Any) -> tuple[list, Answer]:
         return [], self._stay(center)
 
-    def jump(self, target):
+    def jump(self, target: Place) -> Answer:
         return self._stay(self._rounded(target))
 
-    def _stay(self, target):
+    def _stay(self, target: Place) -> Answer:
         """Answer with the plane at the target, and a step of zero."""
         spot = self.spot(target)
         answer = self._ask(spot)
         self.center = spot.point.name
         return self.answer_of(1.0, target, answer, target)
 
-    def step(self, center, target, search, instead_of_zero, plane_at):
+    def step(
+        self, center: Place, target: Place, search: Any, instead_of_zero: float, plane_at: float
+    ) -> Answer:
         target = self._rounded(target)
         ahead = target.vector - center.vector
         penalty = Penalty(float(ahead @ ahead), float(center.vector @ ahead), center.penalty)
@@ -97,7 +96,7 @@ class ClusterOracle(Oracle):
         at = Place(center.vector + beyond * ahead, center.free + beyond * moved)
         return self.answer_of(step, center, answer, at)
 
-    def certify(self, best, slopes, dual):
+    def certify(self, best: Place, slopes: list, dual: Any) -> tuple[Certificate, Any]:
         dual = self.proof.dual(slopes) if slopes else dual
         return self.certificate(best, self._ask(self.question(best, dual))), dual
 
@@ -114,18 +113,18 @@ class ClusterOracle(Oracle):
         primal = Bound((1.0 + 2.0 * SUM) * total, losses.rounding + 2.0 * SUM * total)
         return certificate_of(primal, answer.sums.bound(self.intercept))
 
-    def spot(self, place) -> Spot:
+    def spot(self, place: Place) -> Spot:
         """Return the question for the plane at a place, as it is."""
         return Spot(self.recipe, self._point(place))
 
-    def answer_of(self, step, center, answer, at) -> Answer:
+    def answer_of(self, step: float, center: Place, answer: PlaneSums, at: Place) -> Answer:
         """Return what all parts together answer: a plane at the place `at`."""
         code = self.proof.code(at)
         e = answer.e if self.intercept is not Intercept.NONE else np.empty(0)
         plane = self.with_intercept(answer.a, e, answer.size[: e.size], answer.constant, code)
         return Answer(step, center, center.penalty + answer.loss, plane, answer.active)
 
-    def _ask(self, question):
+    def _ask(self, question: Line | Spot | Proof) -> Any:
         """Return the answer; count the bytes sent to each worker and back."""
         with self.monitor.phase("round"):
             answer = self.rounds.ask(question)
@@ -135,13 +134,13 @@ class ClusterOracle(Oracle):
         self.monitor.network_bytes += self.rounds.parts.n_workers * numbers
         return answer
 
-    def _point(self, place):
+    def _point(self, place: Place) -> Point:
         coef, offset = self.split(place)
         short = coef.astype(np.float32)
         coef = short if np.array_equal(coef, short) else coef
         return Point(next(self.names), coef, offset)
 
-    def _rounded(self, place):
+    def _rounded(self, place: Place) -> Place:
         if self.monitor.tol < _TOL_OF_FLOAT32:
             return place
         return Place(place.vector.astype(np.float32).astype(np.float64), place.free)
@@ -150,11 +149,13 @@ class ClusterOracle(Oracle):
 class TouchingPoints:
     """Stores planes by the points where they touch: penalised variables and a free intercept."""
 
-    def code(self, place: Place):
+    def code(self, place: Place) -> Tangents:
         return Tangents(np.ones(1), np.concatenate([place.vector, place.free])[None])
 
-    def merge(self, code, weight, other, other_weight):
+    def merge(
+        self, code: Tangents, weight: float, other: Tangents, other_weight: float
+    ) -> Tangents:
         return Tangents.weighted_sum([(weight, code), (other_weight, other)])
 
-    def dual(self, slopes):
+    def dual(self, slopes: list[tuple[float, Tangents]]) -> Tangents:
         return Tangents.weighted_sum(slopes)

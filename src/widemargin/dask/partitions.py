@@ -5,13 +5,16 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import dask
 import numpy as np
 from dask import delayed
+from distributed import CancelledError, Client, KilledWorker, get_worker, wait
+from distributed.client import ClosedClientError
 from sklearn.utils import _safe_indexing
 
+from widemargin.dask.settings import ClusterSettings
 from widemargin.kernels.jit import clock
 
 # How many parts one task of a tree adds up.
@@ -22,8 +25,6 @@ _LOOK = 0.5
 _TRUSTED = 5.0
 # How many graphs in a row may fail because a worker was lost.
 _PATIENCE = 10
-#: how many seconds to wait for a worker if the cluster has none, unless there is a time limit
-SECONDS_WITHOUT_WORKERS = 300.0
 
 
 class Shard(NamedTuple):
@@ -46,7 +47,6 @@ class Partitions:
 
     Parameters
     ----------
-    client : distributed.Client
     parts : dict of str to Delayed
         Each computes a part. They are kept, so that a part that is lost with its worker can be
         computed again.
@@ -55,7 +55,7 @@ class Partitions:
         evenly.
     max_time : float or None, default=None
         How many seconds from now to wait at most for a worker if there is none. If it is None,
-        wait for `SECONDS_WITHOUT_WORKERS` from the moment when there is none.
+        wait for `patience` seconds from the moment when there is none.
 
     Attributes
     ----------
@@ -65,14 +65,22 @@ class Partitions:
         Called while there is no worker. It returns whether to stop waiting.
     """
 
-    def __init__(self, client, parts, anywhere: bool = False, max_time: float | None = None):
+    def __init__(
+        self,
+        client: Client,
+        parts: dict,
+        anywhere: bool = False,
+        max_time: float | None = None,
+        patience: float = ClusterSettings.seconds_without_workers,
+    ):
         self.client, self.names, self.parts = client, list(parts), list(parts.values())
         self.deadline = None if max_time is None else clock() + max_time
+        self.patience = patience
         self.is_interrupted: Callable[[], bool] = lambda: False
         self.futures = self._in_turn() if anywhere else client.compute(self.parts)
         self.find()
 
-    def _in_turn(self):
+    def _in_turn(self) -> list:
         """Distribute the parts among the workers in turn; other workers may take over."""
         workers = sorted(self.client.scheduler_info(n_workers=-1)["workers"])
         return [
@@ -84,7 +92,7 @@ class Partitions:
             for j, part in enumerate(self.parts)
         ]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.parts)
 
     def replace(self, change: Callable, arguments: Sequence) -> None:
@@ -108,7 +116,7 @@ class Partitions:
         self.groups = sorted(by_worker.items(), key=lambda group: group[0])
         self.found_at = time.monotonic()
 
-    def _recover(self):
+    def _recover(self) -> None:
         """Recompute lost parts; raise ClusterError if there are no workers."""
         self._check()
         broken = [future for future in self.futures if future.status in ("error", "lost")]
@@ -119,10 +127,10 @@ class Partitions:
         self.find()
 
     @property
-    def n_workers(self):
+    def n_workers(self) -> int:
         return len(self.groups)
 
-    def do(self, task: Callable, *arguments, worker: str = ""):
+    def do(self, task: Callable, *arguments: Any, worker: str = "") -> Any:
         """Return a future of task(*arguments); arguments may be futures or lists of them.
 
         If possible, the task runs on the worker with this address.
@@ -131,7 +139,7 @@ class Partitions:
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
             return self.client.submit(task, *arguments, pure=False, **where)
 
-    def each(self, task: Callable, add: Callable, *arguments) -> list:
+    def each(self, task: Callable, add: Callable, *arguments: Any) -> list:
         """Return one future for each worker: the sum of task(part, *arguments) over its parts.
 
         There are few tasks, because each task takes time of the scheduler. A task runs on the
@@ -142,26 +150,23 @@ class Partitions:
             for worker, group in self.groups
         ]
 
-    def total(self, add: Callable, parts: Sequence):
+    def total(self, add: Callable, parts: Sequence) -> Any:
         """Return a future of the sum of futures, added up in a tree."""
         level = list(parts)
         while len(level) > 1:
             level = [self.do(add, level[j : j + _FAN]) for j in range(0, len(level), _FAN)]
         return level[0]
 
-    def sum(self, task: Callable, add: Callable, *arguments):
+    def sum(self, task: Callable, add: Callable, *arguments: Any) -> Any:
         """Return a future of the sum of task(part, *arguments) over all parts."""
         return self.total(add, self.each(task, add, *arguments))
 
-    def result(self, make_graph: Callable):
+    def result(self, make_graph: Callable) -> Any:
         """Return the value of the future that `make_graph` returns.
 
         If workers are lost, call `make_graph` again. Raises ClusterError soon after the connection
         to the scheduler is lost, or if there are no workers for too long.
         """
-        from distributed import CancelledError, KilledWorker
-        from distributed.client import ClosedClientError
-
         for _ in range(_PATIENCE):
             try:
                 if time.monotonic() - self.found_at > _TRUSTED:
@@ -174,9 +179,7 @@ class Partitions:
                 last = error
         raise ClusterError(f"the cluster has failed {_PATIENCE} times in a row") from last
 
-    def _wait(self, futures):
-        from distributed import CancelledError, wait
-
+    def _wait(self, futures: Any) -> None:
         without_since = None
         while True:
             try:
@@ -193,13 +196,13 @@ class Partitions:
                 self._check()
                 raise
 
-    def _has_workers(self):
+    def _has_workers(self) -> bool:
         try:
             return bool(self.client.nthreads())
         except OSError:
             return True  # unknown; the next check tells whether the scheduler is there
 
-    def _check_patience(self, without_since):
+    def _check_patience(self, without_since: float) -> None:
         """Raise NoWorkers if there have been none for too long."""
         now = clock()
         if self.is_interrupted():
@@ -207,21 +210,19 @@ class Partitions:
         if self.deadline is not None:
             if now >= self.deadline:
                 raise NoWorkers("max_time is over, and the cluster has no workers")
-        elif now - without_since >= SECONDS_WITHOUT_WORKERS:
+        elif now - without_since >= self.patience:
             raise NoWorkers(
-                f"the cluster has had no workers for {SECONDS_WITHOUT_WORKERS:g} s: start some, "
+                f"the cluster has had no workers for {self.patience:g} s: start some, "
                 "or set max_time to wait for them longer"
             )
 
-    def _check(self):
+    def _check(self) -> None:
         if self.client.status != "running":
             raise ClusterError("the connection to the scheduler is lost")
 
 
-def _over_parts(task, add, parts, *arguments):
+def _over_parts(task: Callable, add: Callable, parts: Sequence, *arguments: Any) -> Any:
     """Return the sum of a task over parts, computed in as many threads as the worker has."""
-    from distributed import get_worker
-
     n_threads = min(get_worker().state.nthreads, len(parts))
     if n_threads == 1:
         return add([task(part, *arguments) for part in parts])
@@ -229,12 +230,11 @@ def _over_parts(task, add, parts, *arguments):
         return add(list(pool.map(lambda part: task(part, *arguments), parts)))
 
 
-def delayed_parts(make_part: Callable, X, *vectors) -> dict:
+def delayed_parts(make_part: Callable, X: Any, *vectors: Any) -> dict:
     """Return a Delayed for each part of X, make_part(X_i, *vectors_i, name), as a dict by name.
 
     Parameters
     ----------
-    X : dask array, dask DataFrame, list of Delayed, or path of a folder or file of rows
     vectors : the same, or None
         One value per row: labels, weights, groups.
     """
@@ -248,7 +248,7 @@ def delayed_parts(make_part: Callable, X, *vectors) -> dict:
     }
 
 
-def _blocks(X):
+def _blocks(X: Any) -> list:
     if isinstance(X, str | os.PathLike):
         from widemargin.data.disk import open_rows
 
@@ -269,7 +269,7 @@ def _blocks(X):
     )
 
 
-def _beside(values, X, count):
+def _beside(values: Any, X: Any, count: int) -> list:
     """Return the parts of a vector that belong to the parts of X."""
     if values is None:
         return [None] * count

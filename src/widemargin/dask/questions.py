@@ -2,7 +2,7 @@
 
 import uuid
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -13,71 +13,41 @@ from widemargin.solvers.line_search import Penalty
 
 @dataclass(frozen=True)
 class Part:
-    """Some rows, their labels and weights, and a name for a worker's cache.
+    """Some rows, their labels and weights, and a name for a worker's cache."""
 
-    Attributes
-    ----------
-    rows : Rows of shape (m, d)
-    y : ndarray of shape (m,)
-        Labels.
-    weights : ndarray of shape (m,) or None
-    qid : ndarray of shape (m,) or None
-        Groups, for ranking.
-    name : str
-    folds : ndarray of shape (m,) or None
-        The fold of a cross-validation that holds each row out; -1 for none.
-    """
-
-    rows: Rows
-    y: np.ndarray
-    weights: np.ndarray | None
-    qid: np.ndarray | None
+    rows: Rows  # (m, d)
+    y: np.ndarray  # (m,) labels
+    weights: np.ndarray | None  # (m,)
+    qid: np.ndarray | None  # (m,) groups, for ranking
     name: str
-    folds: np.ndarray | None = None
+    folds: np.ndarray | None = None  # (m,) the fold that holds each row out; -1 for none
 
-    def __sizeof__(self):
+    def __sizeof__(self) -> int:
         """Tell Dask how many bytes it would take to move the part."""
         return self.rows.nbytes
 
     @property
-    def all_weights(self):
+    def all_weights(self) -> np.ndarray:
         return np.ones(self.rows.n_rows) if self.weights is None else self.weights
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to make a risk from a part's labels.
+    """How to make a risk from a part's labels."""
 
-    Attributes
-    ----------
-    classes : ndarray of shape (k,)
-    costs : ndarray of shape (k,)
-        C times the weight of each class.
-    loss : str
-        A name of `risk.LOSSES`, or "crammer_singer".
-    positive : int
-        Index of the class that is told from all others; not used by "crammer_singer".
-    slot : str
-        The key under which workers cache what they made of it; it replaces the last one.
-    fold : int or None
-        The held-out fold; its rows have cost zero.
-    name : str
-        A new one for each recipe.
-    """
-
-    classes: np.ndarray
-    costs: np.ndarray
-    loss: str
-    positive: int
-    slot: str = ""
-    fold: int | None = None
-    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+    classes: np.ndarray  # (k,)
+    costs: np.ndarray  # (k,) C times the weight of each class
+    loss: str  # a name of `risk.LOSSES`, or "crammer_singer"
+    positive: int  # index of the class that is told from all others
+    slot: str = ""  # the key under which workers cache what they made of it
+    fold: int | None = None  # the held-out fold, whose rows have cost zero
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)  # a new one for each recipe
 
     #: how many steps of a line search are evaluated
     n_steps = 63
 
     @property
-    def outputs(self):
+    def outputs(self) -> tuple[int, ...]:
         return (len(self.classes),) if self.loss == "crammer_singer" else ()
 
     def risk(self, part: Part) -> RowRisk:
@@ -97,14 +67,8 @@ class Recipe:
 class RankingRecipe:
     """How to make a risk from a part's grades; groups must not be divided among parts.
 
-    Attributes
-    ----------
-    scale : float
-        Weight of a pair; or of a group, divided by the weight of its pairs and times that of its
-        rows.
-    by_group : bool
-        Whether it is that of a group.
-    name : str
+    `scale` is the weight of a pair; or, if `by_group`, that of a group, divided by the weight of
+    its pairs and times that of its rows.
     """
 
     scale: float
@@ -124,12 +88,15 @@ class RankingRecipe:
         return risk.scaled(factors)
 
 
-def ranking_risk(part):
+AnyRecipe: TypeAlias = Recipe | RankingRecipe
+
+
+def ranking_risk(part: Part) -> PairwiseHinge:
     group = None if part.qid is None else np.unique(part.qid, return_inverse=True)[1]
     return PairwiseHinge(part.y, part.all_weights, group)
 
 
-def mean_weights(risk):
+def mean_weights(risk: PairwiseHinge) -> np.ndarray:
     """Return the mean weight of each group's rows, (g,)."""
     return np.bincount(risk.member, risk.weight) / np.diff(risk.starts)
 
@@ -155,7 +122,7 @@ class Line(NamedTuple):
     named: str  # the name of the point that the step leads to
 
     @property
-    def points(self):
+    def points(self) -> tuple[Point, ...]:
         return self.center, self.target
 
 
@@ -166,7 +133,7 @@ class Spot(NamedTuple):
     point: Point
 
     @property
-    def points(self):
+    def points(self) -> tuple[Point, ...]:
         return (self.point,)
 
 
@@ -179,7 +146,7 @@ class Proof(NamedTuple):
     weights: list[float]  # of the planes, from `convex_weights`
 
     @property
-    def points(self):
+    def points(self) -> tuple[Point, ...]:
         return self.best, *self.touching
 
 
@@ -196,10 +163,10 @@ class Questions:
         """The questions whose points' scores are cached."""
         return [*self.lines, *self.spots]
 
-    def __sizeof__(self):
+    def __sizeof__(self) -> int:
         return self.nbytes
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> int:
         asked = [*self.all, *self.proofs]
         return sum(point.coef.nbytes for question in asked for point in question.points)

@@ -28,14 +28,7 @@ _AT_ONCE = 1 << 10
 class Rounds(Meeting):
     """Answers the questions of problems that are solved side by side.
 
-    Parameters
-    ----------
-    parts : Partitions
-
-    Attributes
-    ----------
-    count : int
-        Round trips so far.
+    `count` is how many round trips there were so far.
     """
 
     def __init__(self, parts: Partitions):
@@ -60,7 +53,7 @@ class Rounds(Meeting):
         proofs = [question for question in asked if isinstance(question, Proof)]
         questions = Questions(lines, spots, proofs)
 
-        def graph():
+        def graph() -> Any:
             sent = self.sent(questions, questions.nbytes)
             steps: object = []
             if lines:
@@ -71,7 +64,7 @@ class Rounds(Meeting):
 
         return self.result(graph)
 
-    def sent(self, thing, nbytes: int):
+    def sent(self, thing: Any, nbytes: int) -> Any:
         """Return an argument for tasks that holds what is sent to all workers.
 
         This is a task of its own, whose result workers take from each other. Small data is sent as
@@ -81,7 +74,7 @@ class Rounds(Meeting):
             return thing
         return self.parts.do(tasks.itself, thing)
 
-    def result(self, make_graph: Callable):
+    def result(self, make_graph: Callable) -> Any:
         """Return the result of a graph, in one round."""
         self.count += 1
         return self.parts.result(make_graph)

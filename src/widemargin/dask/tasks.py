@@ -9,22 +9,28 @@ scores of all their points, and one with its transpose all their planes.
 """
 
 import threading
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from widemargin import threads
 from widemargin.certificate import Sums, dual_sums, score_errors, tangent_sums
 from widemargin.dask.questions import (
+    AnyRecipe,
+    Line,
     Part,
+    Point,
+    Proof,
     Questions,
     Recipe,
+    Spot,
     mean_weights,
     ranking_risk,
 )
 from widemargin.data.rows import Rows
 from widemargin.problem import Intercept, Problem, State
-from widemargin.risk import Bound, LineSums, RowRisk
+from widemargin.risk import Bound, Cut, LineSums, Risk, RowRisk
 from widemargin.solvers.line_search import best_of
 
 
@@ -41,15 +47,8 @@ class PlaneSums(NamedTuple):
 
     def plus(self, other: "PlaneSums") -> "PlaneSums":
         """Return the sum over two parts."""
-        return PlaneSums(
-            self.step,
-            self.a + other.a,
-            self.e + other.e,
-            self.size + other.size,
-            self.constant + other.constant,
-            self.loss + other.loss,
-            self.active + other.active,
-        )
+        pairs: Any = zip(self[1:], other[1:], strict=True)
+        return PlaneSums(self.step, *(one + two for one, two in pairs))
 
 
 class ProofSums(NamedTuple):
@@ -59,7 +58,7 @@ class ProofSums(NamedTuple):
     sums: Sums
 
     @property
-    def a(self):
+    def a(self) -> np.ndarray:
         return self.sums.combined
 
     def plus(self, other: "ProofSums") -> "ProofSums":
@@ -71,7 +70,7 @@ class ProofSums(NamedTuple):
 # --- products with the rows, for several vectors at once ----------------------------------------
 
 
-def scores_at(rows: Rows, points) -> list[np.ndarray]:
+def scores_at(rows: Rows, points: Sequence[Point]) -> list[np.ndarray]:
     """Return the scores of the rows at each point, by one pass over them."""
     if len(points) == 1:
         (point,) = points
@@ -88,7 +87,7 @@ def scores_at(rows: Rows, points) -> list[np.ndarray]:
     ]
 
 
-def combinations(rows: Rows, slopes) -> list[np.ndarray]:
+def combinations(rows: Rows, slopes: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Return X^T G of each slope, flat, by one pass over the rows."""
     if len(slopes) == 1:
         return [rows.combine(slopes[0]).ravel()]
@@ -105,12 +104,12 @@ def combinations(rows: Rows, slopes) -> list[np.ndarray]:
 class _Memory:
     """A risk and the scores of a few points, for each part and slot."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.lock = threading.Lock()
         self.risks: dict[str, dict[str, tuple]] = {}
         self.scores: dict[str, dict[str, dict[str, np.ndarray]]] = {}
 
-    def risk(self, part, recipe):
+    def risk(self, part: Part, recipe: AnyRecipe) -> Risk:
         name, risk = self.risks.get(part.name, {}).get(recipe.slot, (None, None))
         if name != recipe.name:
             risk = recipe.risk(part)
@@ -118,7 +117,7 @@ class _Memory:
                 self.risks.setdefault(part.name, {})[recipe.slot] = recipe.name, risk
         return risk
 
-    def at(self, part, questions) -> list[list[np.ndarray]]:
+    def at(self, part: Part, questions: Sequence[Line | Spot]) -> list[list[np.ndarray]]:
         """Return the scores at the points of each question, and cache just these."""
         known = self.scores.get(part.name, {})
         found = [dict(known.get(question.recipe.slot, {})) for question in questions]
@@ -139,11 +138,11 @@ class _Memory:
             result.append([scores[name] for name in names])
         return result
 
-    def keep(self, part, recipe, scores: dict[str, np.ndarray]):
+    def keep(self, part: Part, recipe: AnyRecipe, scores: dict[str, np.ndarray]) -> None:
         with self.lock:
             self.scores.setdefault(part.name, {})[recipe.slot] = scores
 
-    def forget(self, names):
+    def forget(self, names: Iterable[str]) -> None:
         with self.lock:
             for name in names:
                 self.risks.pop(name, None)
@@ -153,7 +152,7 @@ class _Memory:
 _memory = _Memory()
 
 
-def forget(names) -> None:
+def forget(names: Iterable[str]) -> None:
     """Forget everything about some parts."""
     _memory.forget(names)
 
@@ -161,17 +160,17 @@ def forget(names) -> None:
 # --- tasks --------------------------------------------------------------------------------------
 
 
-def itself(sent):
+def itself(sent: Any) -> Any:
     """Return the argument: as a task, so that workers can get it from each other."""
     return sent
 
 
-def join(lists):
+def join(lists: Iterable[list]) -> list:
     """Return the members of all lists."""
     return [member for some in lists for member in some]
 
 
-def describe_classes(part: Part):
+def describe_classes(part: Part) -> tuple:
     """Return name, rows, features, labels, number and weight of rows per label.
 
     And whether rows have weights.
@@ -183,7 +182,7 @@ def describe_classes(part: Part):
     return part.name, *size, labels, counts, weights, part.weights is not None
 
 
-def describe_ranking(part: Part):
+def describe_ranking(part: Part) -> tuple:
     """Return name, rows, features, groups or None, the number of pairs, and sums of weights.
 
     The sums are over rows in pairs, over pairs, and over groups, of the means of their rows.
@@ -209,7 +208,7 @@ def line_sums(part: Part, questions: Questions) -> np.ndarray:
     return np.array(sums)
 
 
-def choose(sums, questions: Questions) -> list[float]:
+def choose(sums: Sequence[np.ndarray], questions: Questions) -> list[float]:
     """Return the best step along each line, from the sums over all parts at several steps."""
     chosen = []
     for line, total in zip(questions.lines, np.sum(sums, axis=0), strict=True):
@@ -220,7 +219,7 @@ def choose(sums, questions: Questions) -> list[float]:
 
 
 @threads.one_for_blas()
-def answers(part: Part, questions: Questions, steps) -> list[PlaneSums]:
+def answers(part: Part, questions: Questions, steps: list[float]) -> list[PlaneSums | ProofSums]:
     """Return the part's answers to all questions, lines first and proofs last.
 
     The losses are those at the end of a line's step, and the plane is taken a little farther on.
@@ -240,14 +239,14 @@ def answers(part: Part, questions: Questions, steps) -> list[PlaneSums]:
         losses.append(cuts[-1].value)
     planes = combinations(part.rows, [cut.slope for cut in cuts]) if cuts else []
     steps = [*steps, *(1.0 for _ in questions.spots)]
-    of_planes = [
+    of_planes: list[PlaneSums | ProofSums] = [
         _plane_sums(step, plane, cut, loss)
         for step, plane, cut, loss in zip(steps, planes, cuts, losses, strict=True)
     ]
     return of_planes + [_proof_sums(part, proof) for proof in questions.proofs]
 
 
-def _proof_sums(part, proof):
+def _proof_sums(part: Part, proof: Proof) -> ProofSums:
     """Return a part's sums for a proof, from its points alone: no cached scores are used."""
     rows, risk = part.rows, proof.recipe.risk(part)
     coef = np.asarray(proof.best.coef, dtype=np.float64)
@@ -263,14 +262,14 @@ def _proof_sums(part, proof):
     return ProofSums(losses, dual_sums(rows, risk, A, rows.combine(A)))
 
 
-def _plane_sums(step, a, cut, loss):
+def _plane_sums(step: float, a: np.ndarray, cut: Cut, loss: float) -> PlaneSums:
     e, size = cut.slope.sum(axis=0), np.abs(cut.slope).sum(axis=0)
     return PlaneSums(
         step, a, np.atleast_1d(e), np.atleast_1d(size), cut.constant, loss, cut.active
     )
 
 
-def add_answers(parts: list[list[PlaneSums]]) -> list[PlaneSums]:
+def add_answers(parts: list[list]) -> list:
     """Return the sums of answers to each question, added in their order."""
     total = parts[0]
     for some in parts[1:]:
@@ -279,7 +278,9 @@ def add_answers(parts: list[list[PlaneSums]]) -> list[PlaneSums]:
 
 
 @threads.one_for_blas()
-def solve_alone(part: Part, recipe: Recipe, intercept: Intercept, n_rows: int, sweeps: int):
+def solve_alone(
+    part: Part, recipe: Recipe, intercept: Intercept, n_rows: int, sweeps: int
+) -> tuple[np.ndarray, float]:
     """Return a good coef and offset for this part alone, times its fraction of all rows."""
     from widemargin.monitor import Monitor
     from widemargin.solvers import auto
@@ -297,7 +298,7 @@ def solve_alone(part: Part, recipe: Recipe, intercept: Intercept, n_rows: int, s
     return fraction * state.coef, fraction * state.offset
 
 
-def add_solutions(solutions):
+def add_solutions(solutions: Sequence[tuple[np.ndarray, float]]) -> tuple[np.ndarray, float]:
     """Return the sums of coefs and of offsets."""
     coefs, offsets = zip(*solutions, strict=True)
-    return sum(coefs), sum(offsets)
+    return np.sum(coefs, axis=0), float(sum(offsets))

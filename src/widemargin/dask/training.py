@@ -1,11 +1,14 @@
 """Common parts of estimators on a cluster: parts, problems side by side, predictions."""
 
 import os
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from dask import delayed
+from distributed import Client, get_client
 from sklearn.base import BaseEstimator
 
 from widemargin.certificate import Certificate
@@ -14,6 +17,7 @@ from widemargin.dask.oracle import ClusterOracle
 from widemargin.dask.partitions import NoWorkers, Partitions, Shard, delayed_parts
 from widemargin.dask.questions import Part, RankingRecipe, Recipe
 from widemargin.dask.rounds import Rounds
+from widemargin.dask.settings import ClusterSettings
 from widemargin.data import as_rows
 from widemargin.estimators.batch import Batch, Limits, Plan
 from widemargin.estimators.fitting import Account, like
@@ -27,19 +31,13 @@ from widemargin.estimators.validation import (
     check_some_weights,
     count_rows,
 )
-from widemargin.monitor import Interruption, Monitor
+from widemargin.monitor import Interruption, Monitor, Record
 from widemargin.problem import Intercept, State
 from widemargin.progress import ProgressLine
 from widemargin.solvers import auto
+from widemargin.solvers.base import AsksOracle
 from widemargin.solvers.bundle import Bundle
 from widemargin.solvers.cutting_plane import no_planes
-
-# At most this many problems share rounds: workers store a few numbers per row for each of them.
-_MOST_TOGETHER = 16
-# Fewer share rounds if their planes, and the points at which these touch, would fill the driver's
-# memory: at most this many bytes, for as many planes as most problems need.
-_PLANE_BYTES = 4 << 30
-_PLANES = 128
 
 
 class ClusterModel(BaseEstimator):
@@ -47,28 +45,29 @@ class ClusterModel(BaseEstimator):
 
     #: the class of the same model on one machine
     local_class: type
+    settings = ClusterSettings()
 
-    def _local(self):
+    def _local(self) -> Any:
         """Return a model for one machine with the same parameters, where it has them."""
         return like(self.local_class, self)
 
-    def to_local(self):
+    def to_local(self) -> Any:
         """Return a model for one machine that makes the same predictions."""
         raise NotImplementedError
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> Any:
         """Return the scores of the rows; lazily for a Dask collection."""
         return self._map("decision_function", X)
 
-    def predict(self, X):
+    def predict(self, X: Any) -> Any:
         """Return the predictions for the rows; lazily for a Dask collection."""
         return self._map("predict", X)
 
-    def _map(self, name, X):
+    def _map(self, name: str, X: Any) -> Any:
         method = getattr(self.to_local(), name)
         nothing = method(np.zeros((1, self.n_features_in_)))[:0]
 
-        def of_part(X):
+        def of_part(X: Any) -> np.ndarray:
             return method(X) if count_rows(X) else nothing  # parts may be empty, matrices may not
 
         if isinstance(X, list | tuple):
@@ -83,7 +82,7 @@ class ClusterModel(BaseEstimator):
             shape = {"chunks": (X.chunks[0], nothing.shape[1:])}
         return X.map_blocks(of_part, dtype=nothing.dtype, meta=nothing, **shape)
 
-    def _train(self, problems):
+    def _train(self, problems: "Problems") -> Any:
         """Solve all problems; the states reached are kept, whatever happens."""
         jobs, account = [], None
         try:
@@ -99,10 +98,11 @@ class ClusterModel(BaseEstimator):
             if any(job.certificate is not None for job in jobs):
                 account = self._conclude(problems, jobs, training)
             problems.forget()
+        assert account is not None
         account.warn(self, stacklevel=5)  # above a decorator, for the caller of fit
         return self
 
-    def _conclude(self, problems, jobs, training) -> Account:
+    def _conclude(self, problems: "Problems", jobs: list["Job"], training: "Training") -> Account:
         """Set the attributes of a fitted model, from the states that were reached."""
         self.n_features_in_ = problems.n_features
         self.n_samples_fit_ = problems.n_rows
@@ -112,29 +112,18 @@ class ClusterModel(BaseEstimator):
         account.record(self, self.solver)
         return account
 
-    def _record(self, problems, states):
+    def _record(self, problems: Any, states: Sequence[State]) -> None:
         raise NotImplementedError
 
 
 @dataclass
 class Job:
-    """A problem over the parts, and its present state.
-
-    Attributes
-    ----------
-    recipe : Recipe or RankingRecipe
-    state : State
-        The starting point; then, the best point so far.
-    bundle : Bundle or None
-        Known planes below its risk, to which others are added.
-    monitor : Monitor or None
-        Of its last training.
-    """
+    """A problem over the parts, and its present state."""
 
     recipe: Recipe | RankingRecipe
-    state: State
-    bundle: Bundle | None = None
-    monitor: Monitor | None = None
+    state: State  # the starting point; then, the best point so far
+    bundle: Bundle | None = None  # known planes below its risk
+    monitor: Monitor | None = None  # of its last training
 
     @property
     def certificate(self) -> Certificate | None:
@@ -146,13 +135,11 @@ class Training:
 
     Parameters
     ----------
-    problems : Problems
     model : estimator
         With solver, tol, max_iter and max_time.
-    interruption : Interruption
     """
 
-    def __init__(self, problems: "Problems", model, interruption: Interruption):
+    def __init__(self, problems: "Problems", model: Any, interruption: Interruption):
         self.problems, self.model = problems, model
         self.rounds = Rounds(problems.parts)
         self.limits = Limits.of(model)
@@ -162,16 +149,17 @@ class Training:
 
     def room(self, job: Job) -> int:
         """Return how many problems such as `job` may share rounds."""
-        of_planes = _PLANES * 2 * job.state.coef.nbytes
-        return int(np.clip(_PLANE_BYTES // of_planes, 1, _MOST_TOGETHER))
+        settings = self.model.settings
+        of_planes = settings.planes * 2 * job.state.coef.nbytes
+        return int(np.clip(settings.plane_bytes // of_planes, 1, settings.most_together))
 
-    def solve(self, jobs: list[Job], seconds: float | None, on_record=None) -> None:
-        """Solve all jobs from their present states in so many seconds; errors keep the states.
-
-        Parameters
-        ----------
-        on_record : callable(Record) or None
-        """
+    def solve(
+        self,
+        jobs: list[Job],
+        seconds: float | None,
+        on_record: Callable[[Record], None] | None = None,
+    ) -> None:
+        """Solve all jobs from their present states in so many seconds; errors keep the states."""
         _SharedRounds(self, jobs, seconds, on_record).run()
 
     def oracle(self, job: Job) -> ClusterOracle:
@@ -192,16 +180,22 @@ class Training:
 class _SharedRounds(Batch):
     """Jobs that share round trips to the workers."""
 
-    def __init__(self, training: Training, jobs: list[Job], seconds: float | None, on_record):
+    def __init__(
+        self,
+        training: Training,
+        jobs: list[Job],
+        seconds: float | None,
+        on_record: Callable[[Record], None] | None,
+    ):
         name = training.model.solver
         super().__init__(len(jobs), Plan(name, 1, 1, training.room(jobs[0])), seconds)
         self.training, self.jobs, self.on_record = training, jobs, on_record
         self.solver = auto.make(name, None, seed=0)  # only workers have the risks
 
-    def solve(self, index, seconds):
+    def solve(self, index: int, seconds: float | None) -> None:
         job, training = self.jobs[index], self.training
 
-        def on_check(record, state):
+        def on_check(record: Record, state: State) -> bool:
             job.state = state
             if self.on_record is not None:
                 self.on_record(record)
@@ -210,9 +204,10 @@ class _SharedRounds(Batch):
         job.monitor = training.limits.monitor(index, seconds, on_check)
         # All of those that share rounds begin together.
         training.problems.parts.deadline = job.monitor.deadline
+        assert isinstance(self.solver, AsksOracle)
         job.state = self.solver.ask(training.oracle(job), job.state, job.bundle)
 
-    def meet(self, places, functions):
+    def meet(self, places: Sequence[int], functions: Sequence[Callable]) -> None:
         jobs = [self.jobs[place] for place in places]
         for job in jobs:
             job.monitor = None
@@ -221,7 +216,7 @@ class _SharedRounds(Batch):
         except NoWorkers:
             # If all were asked to stop, they have states to return; else there is nothing.
             for job in jobs:
-                if job.certificate is None or not job.monitor.must_stop():
+                if job.monitor is None or job.certificate is None or not job.monitor.must_stop():
                     raise
         finally:
             self.training.problems.parts.deadline = self.training.limits.deadline
@@ -233,23 +228,20 @@ class _SharedRounds(Batch):
 class Problems:
     """Problems over parts of the rows.
 
-    Parameters
-    ----------
-    model : estimator
-        With client and max_time.
-    describe : callable(Part) -> (name, rows, features, ...)
-    vectors : X, y, sample_weight, and further arguments of `make_part`
+    `model` is an estimator with client and max_time. `describe` is a task, Part -> (name, rows,
+    features, ...). `vectors` are X, y, sample_weight, and further arguments of `make_part`.
     """
 
     #: how the offset of scores is treated
     intercept = Intercept.NONE
 
-    def __init__(self, model, make_part, describe, *vectors):
+    def __init__(self, model: Any, make_part: Callable, describe: Callable, *vectors: Any) -> None:
         self.parts = Partitions(
             model.client or _current_client(),
             delayed_parts(make_part, *vectors),
             anywhere=isinstance(vectors[0], str | os.PathLike),
             max_time=model.max_time,
+            patience=model.settings.seconds_without_workers,
         )
         self.names, sizes, widths, *self.described = zip(*self.each(describe), strict=True)
         if len(set(widths)) > 1:
@@ -260,7 +252,7 @@ class Problems:
         if self.n_rows == 0:
             raise ValueError("X has no rows in any of its parts")
 
-    def each(self, describe) -> list:
+    def each(self, describe: Callable) -> list:
         """Return the results of a task (part -> name, ...) for all parts, in their order."""
         described = self.parts.result(
             lambda: self.parts.total(tasks.join, self.parts.each(describe, list))
@@ -272,16 +264,14 @@ class Problems:
         """Return the problems, at their starting points."""
         raise NotImplementedError
 
-    def forget(self):
+    def forget(self) -> None:
         """Clear the workers' caches for this fit."""
         client = self.parts.client
         if client.status == "running":
             client.run(tasks.forget, self.names)
 
 
-def _current_client():
-    from distributed import get_client
-
+def _current_client() -> Client:
     try:
         return get_client()
     except ValueError:
@@ -290,22 +280,24 @@ def _current_client():
         ) from None
 
 
-def labelled_part(X, y, weights, name) -> Part:
+def labelled_part(X: Any, y: Any, weights: Any, name: str) -> Part:
     """Return a checked part of rows with classes; runs on a worker."""
     return _part(check_labels, X, y, weights, None, None, name)
 
 
-def split_part(X, y, weights, folds, name) -> Part:
+def split_part(X: Any, y: Any, weights: Any, folds: Any, name: str) -> Part:
     """Return a checked part of rows with classes and, maybe, folds; runs on a worker."""
     return _part(check_labels, X, y, weights, None, folds, name)
 
 
-def graded_part(X, y, weights, qid, name) -> Part:
+def graded_part(X: Any, y: Any, weights: Any, qid: Any, name: str) -> Part:
     """Return a checked part of rows with grades; runs on a worker."""
     return _part(check_grades, X, y, weights, qid, None, name)
 
 
-def _part(check_y, X, y, weights, qid, folds, name):
+def _part(
+    check_y: Callable, X: Any, y: Any, weights: Any, qid: Any, folds: Any, name: str
+) -> Part:
     try:
         if isinstance(X, Shard):
             from widemargin.data.disk import open_rows
@@ -328,7 +320,7 @@ def _part(check_y, X, y, weights, qid, folds, name):
         raise ValueError(f"part {name.rpartition('-')[2]} of X: {error}") from error
 
 
-def _check_fold_numbers(folds, n_rows):
+def _check_fold_numbers(folds: Any, n_rows: int) -> np.ndarray:
     folds = np.asarray(folds)
     if folds.dtype.kind not in "iu" or folds.shape != (n_rows,) or folds.min(initial=0) < -1:
         raise ValueError(

@@ -1,17 +1,20 @@
 """Decode record batches into blocks of CSR rows, without copying Arrow's memory if types allow."""
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, NoReturn
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import DTypeLike
 
 from widemargin.data.formats import MAX_FEATURES, ShardError
 from widemargin.data.memory import CsrRows
 from widemargin.kernels import blocks as kernels
 
-# The largest decoded size of a block in bytes. Only a single row may be larger.
-BLOCK_BYTES = 4 << 20
+if TYPE_CHECKING:
+    from widemargin.data.expand import FeatureMap
+
 _ENTRY_BYTES = 8  # value and index
 _ROW_BYTES = 32  # row pointer, label, qid and weight
 
@@ -25,15 +28,22 @@ _LARGEST_OF_ALL = 2**53
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """How rows on disk are cut."""
+
+    block_bytes: int = 4 << 20  # largest decoded size of a block of several rows
+    part_bytes: int = 256 << 20  # a part ends with the block that makes its file this large
+
+
+SIZES = Sizes()
+
+
 class Block(NamedTuple):
     """The rows begin, ..., end - 1.
 
-    Attributes
-    ----------
-    begin, end : int
-    arrays : (values, indices, indptr)
-        CSR as kernels take it (see kernels/rows.py): float32 (m,), uint32 (m,), and uint32
-        (end - begin + 1,). The row pointer begins with 0. Do not write to these arrays.
+    The arrays are CSR as kernels take it (see kernels/rows.py): values, float32 (m,), indices,
+    uint32 (m,), and indptr, uint32 (end - begin + 1,), which begins with 0. Do not write to them.
     """
 
     begin: int
@@ -51,57 +61,53 @@ class Origin(NamedTuple):
         raise ShardError(f"{self.path}, row {self.row + row}: {message}")
 
 
-def decoded_bytes(n_rows, n_entries):
+def decoded_bytes(n_rows: Any, n_entries: Any) -> Any:
     """Return how many bytes rows take in memory, with all optional columns."""
     return n_rows * _ROW_BYTES + n_entries * _ENTRY_BYTES
 
 
-def cuts(indptr: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Yield (begin, end): ranges of rows with at most `BLOCK_BYTES` decoded bytes, or of one row.
+def cuts(indptr: np.ndarray, block_bytes: int) -> Iterator[tuple[int, int]]:
+    """Yield (begin, end): ranges of rows with at most `block_bytes` decoded bytes, or of one row.
 
-    Parameters
-    ----------
-    indptr : (n + 1,) array of integers
+    indptr, (n + 1,), are the rows' row pointers.
     """
     n_rows = len(indptr) - 1
     ends = decoded_bytes(np.arange(n_rows + 1), indptr.astype(np.int64))
     begin = 0
     while begin < n_rows:
-        end = int(np.searchsorted(ends, ends[begin] + BLOCK_BYTES, side="right")) - 1
+        end = int(np.searchsorted(ends, ends[begin] + block_bytes, side="right")) - 1
         end = max(end, begin + 1)
         yield begin, end
         begin = end
 
 
-def cut(arrays: Arrays) -> Iterator[Arrays]:
+def cut(arrays: Arrays, block_bytes: int) -> Iterator[Arrays]:
     """Yield CSR rows in the ranges of `cuts`."""
     values, indices, indptr = arrays
-    for begin, end in cuts(indptr):
+    for begin, end in cuts(indptr, block_bytes):
         entries = slice(int(indptr[begin]), int(indptr[end]))
         yield values[entries], indices[entries], indptr[begin : end + 1] - indptr[begin]
 
 
 def blocks_of(
-    path: str, batches: Iterable[pa.RecordBatch], features, *, check: bool
+    path: str,
+    batches: Iterable[pa.RecordBatch],
+    features: "FeatureMap | None",
+    *,
+    check: bool,
+    block_bytes: int,
 ) -> Iterator[Arrays]:
-    """Yield the rows of one file's batches as CSR blocks of at most about `BLOCK_BYTES`.
+    """Yield the rows of one file's batches as CSR blocks of at most about `block_bytes`.
 
-    Parameters
-    ----------
-    path : str
-        The name of the file in error messages.
-    batches : iterable of RecordBatch
-    features : feature map or None
-        None reads the columns ``indices`` and ``values``.
-    check : bool
-        Whether to raise an error if the lists of a row have different lengths, or if an index is
-        not in 0..MAX_FEATURES - 1. `check_block` checks the rest.
+    Errors name the file `path`. If `features` is None, rows are the columns ``indices`` and
+    ``values``. With `check`, an error is raised if the lists of a row have different lengths, or
+    if an index is not in 0..MAX_FEATURES - 1. `check_block` checks the rest.
     """
     row = 0
     rows_at_once = _FIRST_ROWS
     for batch in batches:
         if features is None:
-            yield from cut(_decoded(batch, Origin(path, row), check))
+            yield from cut(_decoded(batch, Origin(path, row), check), block_bytes)
         else:
             _check_columns(batch, features.columns, path)
             read = batch.select(features.columns)
@@ -109,10 +115,10 @@ def blocks_of(
             while begin < batch.num_rows:
                 part = read.slice(begin, rows_at_once)
                 arrays = _mapped(part, features, Origin(path, row + begin))
-                yield from cut(arrays)
+                yield from cut(arrays, block_bytes)
                 begin += part.num_rows
                 size = decoded_bytes(part.num_rows, arrays[0].size)
-                fitting = part.num_rows * BLOCK_BYTES // size
+                fitting = part.num_rows * block_bytes // size
                 rows_at_once = max(1, min(fitting, 4 * part.num_rows))
         row += batch.num_rows
 
@@ -136,7 +142,7 @@ def check_block(arrays: Arrays, n_features: int, origin: Origin) -> int:
     )
 
 
-def numbers(batch: pa.RecordBatch, name: str, dtype, origin: Origin) -> np.ndarray:
+def numbers(batch: pa.RecordBatch, name: str, dtype: DTypeLike, origin: Origin) -> np.ndarray:
     """Return a column as an array of `dtype`; raise ShardError if a number does not fit."""
     column = batch.column(name)
     _check_type(column.type, name, origin)
@@ -150,7 +156,7 @@ def numbers(batch: pa.RecordBatch, name: str, dtype, origin: Origin) -> np.ndarr
     return converted
 
 
-def as_type(values: np.ndarray, dtype) -> tuple[np.ndarray, int | None]:
+def as_type(values: np.ndarray, dtype: DTypeLike) -> tuple[np.ndarray, int | None]:
     """Return numbers (n,) as another type, and the position of the first that does not fit."""
     with np.errstate(invalid="ignore"):  # the next lines find these numbers
         converted = values.astype(dtype)
@@ -205,7 +211,7 @@ def _lists(batch: pa.RecordBatch, name: str, origin: Origin) -> tuple[np.ndarray
     return held.to_numpy(zero_copy_only=False), indptr
 
 
-def _row_with_null(column) -> int:
+def _row_with_null(column: pa.Array) -> int:
     return next(row for row, items in enumerate(column.to_pylist()) if not items or None in items)
 
 
@@ -220,7 +226,7 @@ def _check_range(indices: np.ndarray, indptr: np.ndarray, origin: Origin) -> Non
         origin.fail(row, f"column index {indices[entry]} is outside of 0..{MAX_FEATURES - 1}")
 
 
-def _mapped(batch: pa.RecordBatch, features, origin: Origin) -> Arrays:
+def _mapped(batch: pa.RecordBatch, features: "FeatureMap", origin: Origin) -> Arrays:
     """Return the output of a feature map for a batch, as CSR arrays."""
     try:
         X = CsrRows(features(batch)).matrix

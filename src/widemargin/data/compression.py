@@ -33,13 +33,7 @@ def decompressed(stream: BinaryIO, name: str) -> io.BufferedReader:
     """Return a reader of the decompressed text of `stream`; its first bytes tell the format.
 
     Reading raises CompressionError if the stream is damaged, truncated, followed by other bytes,
-    or decompresses to too much. Closing the reader leaves `stream` open.
-
-    Parameters
-    ----------
-    stream : binary file object
-    name : str
-        Name of the stream in messages.
+    or decompresses to too much. Closing the reader leaves `stream` open. Messages call it `name`.
     """
     head = b""
     while len(head) < _MAGIC_BYTES and (more := stream.read(_MAGIC_BYTES - len(head))):

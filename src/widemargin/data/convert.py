@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, BinaryIO
 
+from widemargin.data.blocks import SIZES, Sizes
 from widemargin.data.formats import Manifest
 from widemargin.data.shards import ShardWriter
 from widemargin.data.svmlight import read_svmlight_pieces
@@ -21,6 +22,7 @@ def convert(
     *,
     format: str = "arrow",
     progress: Callable[[int], None] = lambda n_bytes: None,
+    sizes: Sizes = SIZES,
 ) -> Manifest:
     """Write the rows of svmlight text to `folder`, in little memory.
 
@@ -33,6 +35,8 @@ def convert(
     format : {"arrow", "parquet"}, default="arrow"
     progress : callable, optional
         Called from time to time with the number of bytes read so far.
+    sizes : Sizes
+        How large blocks and parts are.
 
     Returns
     -------
@@ -51,7 +55,7 @@ def convert(
             file = stack.enter_context(open(source, "rb", buffering=0))
             stream = _Counted(file, os.fspath(source))
         # This thread reads, the writer's thread compresses, and _THREADS threads parse.
-        writer = stack.enter_context(ShardWriter(folder, format))
+        writer = stack.enter_context(ShardWriter(folder, format, sizes))
         pieces = read_svmlight_pieces(stream, n_threads=_THREADS)  # type: ignore[arg-type]
         for piece in pieces:
             writer.add(piece.X, piece.y, piece.qid)

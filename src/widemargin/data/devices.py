@@ -1,6 +1,7 @@
 """Choose where rows are stored, and move them there: in the host's memory or a GPU's."""
 
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -23,7 +24,7 @@ class NoGpuError(RuntimeError):
     """There is no GPU, or CuPy is not installed."""
 
 
-def is_on_gpu(X) -> bool:
+def is_on_gpu(X: Any) -> bool:
     """Return whether X is an array, sparse matrix or Rows on a GPU."""
     if isinstance(X, Rows):
         return X.device == "cuda"
@@ -34,14 +35,14 @@ def is_on_gpu(X) -> bool:
     return X.__dlpack_device__()[0] == _CUDA
 
 
-def gpu_array(X):
+def gpu_array(X: Any) -> Any:
     """Return an array on a GPU, of any library, as a CuPy array, without a copy."""
     import cupy
 
     return X if isinstance(X, cupy.ndarray) else cupy.from_dlpack(X)
 
 
-def gpu_rows(X) -> Rows:
+def gpu_rows(X: Any) -> Rows:
     """Return a matrix on a GPU as Rows, without a copy if possible."""
     import cupyx.scipy.sparse
 
@@ -56,15 +57,10 @@ def gpu_rows(X) -> Rows:
     return GpuDenseRows(gpu_array(X))
 
 
-def placed(X, device: str) -> Rows:
-    """Return the rows of X on a device.
+def placed(X: Any, device: str) -> Rows:
+    """Return the rows of X, a result of `check_matrix`, on a device.
 
-    Parameters
-    ----------
-    X : ndarray, SciPy CSR or Rows
-        The result of `check_matrix`.
-    device : {"cpu", "cuda", "auto"}
-        "auto" is the GPU if there is one with enough memory, otherwise the host.
+    "auto" is the GPU if there is one with enough memory, otherwise the host.
     """
     if isinstance(X, Rows):
         if X.device == "cuda" and device == "cpu":
@@ -105,7 +101,7 @@ def check_gpu() -> None:
         raise NoGpuError("device='cuda' found no GPU")
 
 
-def to_gpu(X) -> Rows:
+def to_gpu(X: Any) -> Rows:
     """Copy rows to the GPU. If they do not fit there, return rows that are streamed through it.
 
     Parameters

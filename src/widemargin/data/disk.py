@@ -2,17 +2,20 @@
 
 import copy
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from widemargin.data.ahead import ahead
 from widemargin.data.blocks import (
     MAX_FEATURES,
+    SIZES,
     Block,
     Origin,
+    Sizes,
     blocks_of,
     check_block,
     narrowed,
@@ -28,10 +31,15 @@ from widemargin.labels import whole_labels
 if TYPE_CHECKING:
     from widemargin.data.expand import FeatureMap
 
+#: a folder or a file of rows, or a list of files
+Source: TypeAlias = str | os.PathLike | Iterable[str | os.PathLike]
+
 _ROW_COLUMNS = ("indices", "values")
 
 
-def open_rows(source, features: "FeatureMap | None" = None) -> "DiskRows":
+def open_rows(
+    source: Source, features: "FeatureMap | None" = None, sizes: Sizes = SIZES
+) -> "DiskRows":
     """Return the rows of files. Each pass over the rows reads the files again.
 
     Memory holds the labels and a few megabytes of rows. Files must not change while they are in
@@ -53,10 +61,8 @@ def open_rows(source, features: "FeatureMap | None" = None) -> "DiskRows":
         the list of the names of these columns, and ``n_features``. Called with a
         ``pyarrow.RecordBatch`` of these columns, it returns a SciPy CSR matrix of shape
         (batch.num_rows, n_features).
-
-    Returns
-    -------
-    DiskRows
+    sizes : Sizes
+        How large blocks are in memory.
 
     Raises
     ------
@@ -70,12 +76,12 @@ def open_rows(source, features: "FeatureMap | None" = None) -> "DiskRows":
     if features is not None and not 0 <= features.n_features <= MAX_FEATURES:
         raise ValueError(f"features must make 0..{MAX_FEATURES} columns, not more")
     if manifest is None or features is not None:
-        return _survey(files, features)
+        return _survey(files, features, sizes)
     counts = [_Counts(part.rows, part.entries, part.batches) for part in manifest.files]
-    return DiskRows(files, counts, manifest.n_features)
+    return DiskRows(files, counts, manifest.n_features, sizes=sizes)
 
 
-def _find(source) -> tuple[list[RowFile], Manifest | None]:
+def _find(source: Source) -> tuple[list[RowFile], Manifest | None]:
     if not isinstance(source, str | os.PathLike):
         files = [RowFile(path) for path in source]
         if not files:
@@ -120,11 +126,19 @@ class DiskRows(BlockRows):
 
     dtype = np.dtype(np.float32)
 
-    def __init__(self, files, counts, n_features, features=None, columns=None):
+    def __init__(
+        self,
+        files: list[RowFile],
+        counts: list[_Counts],
+        n_features: int,
+        features: "FeatureMap | None" = None,
+        columns: dict[str, np.ndarray] | None = None,
+        sizes: Sizes = SIZES,
+    ) -> None:
         self.n_features = n_features
         self._files: list[RowFile] = files
         self._counts: list[_Counts] = counts
-        self._features = features
+        self._features, self._block_bytes = features, sizes.block_bytes
         self._stored_features = n_features
         self._checked = set() if columns is None else set(range(len(files)))
         self._verified = set(self._checked)
@@ -230,7 +244,8 @@ class DiskRows(BlockRows):
         wanted = _ROW_COLUMNS if self._features is None else self._features.columns
         row = entries = 0
         batches = file.batches(wanted, check)
-        for arrays in blocks_of(file.path, batches, self._features, check=check):
+        size = self._block_bytes
+        for arrays in blocks_of(file.path, batches, self._features, check=check, block_bytes=size):
             if check:
                 check_block(arrays, self._stored_features, Origin(file.path, row))
             row += arrays[2].size - 1
@@ -244,7 +259,7 @@ class DiskRows(BlockRows):
             self._fail_to_count(number)
         self._checked.add(number)
 
-    def squared_norms(self):
+    def squared_norms(self) -> np.ndarray:
         """Return |x_i|^2 in float64, (n,)."""
         return self._found_sizes().squared_norms
 
@@ -305,7 +320,7 @@ class _Columns:
         self.pieces: dict[str, list[np.ndarray]] = {name: [] for name in SMALL_COLUMNS}
         self.path, self.row = "", 0
 
-    def add(self, batch, path: str) -> None:
+    def add(self, batch: pa.RecordBatch, path: str) -> None:
         if path != self.path:
             self.path, self.row = path, 0
         for name in self.pieces.keys() & set(batch.schema.names):
@@ -323,13 +338,13 @@ class _Columns:
         return columns
 
 
-def _survey(files: list[RowFile], features) -> DiskRows:
+def _survey(files: list[RowFile], features: "FeatureMap | None", sizes: Sizes) -> DiskRows:
     """Read files once: check them, count their rows and entries, and keep their small columns."""
     wanted = [*SMALL_COLUMNS, *(_ROW_COLUMNS if features is None else features.columns)]
     most = MAX_FEATURES if features is None else features.n_features
     columns, counts, n_features = _Columns(), [], 0
 
-    def noted(file):
+    def noted(file: RowFile) -> Iterator[pa.RecordBatch]:
         nonlocal n_features
         for batch in file.batches(wanted, check=True):
             columns.add(batch, file.path)
@@ -339,7 +354,8 @@ def _survey(files: list[RowFile], features) -> DiskRows:
     for file in files:
         file.verify()
         rows = entries = n_blocks = 0
-        for arrays in blocks_of(file.path, noted(file), features, check=True):
+        size = sizes.block_bytes
+        for arrays in blocks_of(file.path, noted(file), features, check=True, block_bytes=size):
             end = check_block(arrays, most, Origin(file.path, rows))
             n_features = max(n_features, end)
             rows += arrays[2].size - 1
@@ -351,4 +367,4 @@ def _survey(files: list[RowFile], features) -> DiskRows:
         raise ShardError(f"{files[0].path}: no rows")
     if features is not None:
         n_features = features.n_features
-    return DiskRows(files, counts, n_features, features, columns.joined(n_rows))
+    return DiskRows(files, counts, n_features, features, columns.joined(n_rows), sizes)

@@ -120,7 +120,7 @@ class WeightedDegree:
             np.append(0.0, np.cumsum(weights)),
         )
 
-        def fill(low, high, *rows):
+        def fill(low: int, high: int, *rows: np.ndarray) -> None:
             kernels.substrings(strings.text, strings.begins, low, high, *tables, *rows)
 
         return _filled(fill, np.full(batch.num_rows, n_fitting.sum()), self.n_features)
@@ -210,7 +210,7 @@ class HashedNgrams:
             bool(self.normalize),
         )
 
-        def fill(low, high, *rows):
+        def fill(low: int, high: int, *rows: np.ndarray) -> None:
             kernels.hashed_ngrams(*strings, low, high, *options, *rows)
 
         return _filled(fill, most_entries, self.n_features)
@@ -294,19 +294,11 @@ def _canonical(matrix: sparse.spmatrix) -> sparse.csr_matrix:
 
 
 class _Strings(NamedTuple):
-    """Strings in the layout of the kernels.
+    """Strings in the layout of the kernels."""
 
-    Attributes
-    ----------
-    text : (m,) uint8 array
-        Bytes, read-only.
-    begins, ends : (n,) int64 arrays
-        Offsets of the start and the end of each string.
-    """
-
-    text: np.ndarray
-    begins: np.ndarray
-    ends: np.ndarray
+    text: np.ndarray  # (m,) uint8, read-only
+    begins: np.ndarray  # (n,) int64, where each string begins in the text
+    ends: np.ndarray  # (n,) int64
 
 
 def _strings(batch: pa.RecordBatch, name: str) -> _Strings:
@@ -349,13 +341,7 @@ def _filled(
 ) -> sparse.csr_matrix:
     """Return the rows that ``fill(low, high, indices, values, row_ends)`` writes, range by range.
 
-    Parameters
-    ----------
-    fill : callable
-        Fills the rows low <= i < high; see kernels/expand.py.
-    most_entries : (n,) int64 array
-        Upper bound on the entries of each row.
-    n_features : int
+    See kernels/expand.py. `most_entries` (n,) int64 are upper bounds on the entries of each row.
     """
     capacity = int(most_entries.sum())
     indices, values = np.empty(capacity, dtype=np.int32), np.empty(capacity, dtype=np.float32)

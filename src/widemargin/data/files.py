@@ -30,12 +30,13 @@ class RowFile:
 
     Parameters
     ----------
-    path : path
     expected_bytes, crc32 : int, optional
         Size and checksum from a manifest.
     """
 
-    def __init__(self, path, expected_bytes: int | None = None, crc32: int | None = None):
+    def __init__(
+        self, path: str | os.PathLike, expected_bytes: int | None = None, crc32: int | None = None
+    ):
         self.path = os.fspath(path)
         self.crc32 = crc32
         self.stamp = self._stamp()
@@ -99,7 +100,14 @@ class RowFile:
         return status.st_size, status.st_mtime_ns
 
 
-def record_batch(values, indices, indptr, labels, qid=None, weight=None) -> pa.RecordBatch:
+def record_batch(
+    values: np.ndarray,
+    indices: np.ndarray,
+    indptr: np.ndarray,
+    labels: np.ndarray,
+    qid: np.ndarray | None = None,
+    weight: np.ndarray | None = None,
+) -> pa.RecordBatch:
     """Return CSR rows as a record batch, without copying the arrays if their types allow."""
     offsets = pa.array(indptr, type=pa.int32())
     columns = {
@@ -119,7 +127,7 @@ def stated_features(batch: pa.RecordBatch) -> int:
     return int((batch.schema.metadata or {}).get(_N_FEATURES, 0))
 
 
-def _arrow_batches(path, columns, check):
+def _arrow_batches(path: str, columns: Sequence[str], check: bool) -> Iterator[pa.RecordBatch]:
     # The file is not memory-mapped. Mapped pages would count as memory of the process, and if the
     # file were cut short, reading them would kill the process.
     with pa.OSFile(path) as file:
@@ -133,7 +141,7 @@ def _arrow_batches(path, columns, check):
             yield reader.get_batch(number)
 
 
-def _parquet_batches(path, columns, check):
+def _parquet_batches(path: str, columns: Sequence[str], check: bool) -> Iterator[pa.RecordBatch]:
     # With a buffer size, single pages are read when they are needed, instead of whole row groups.
     with pq.ParquetFile(path, buffer_size=_READ_BYTES, pre_buffer=False) as file:
         names = file.schema_arrow.names
@@ -167,7 +175,7 @@ def _rows_at_once(file: pq.ParquetFile, number: int, columns: set[str]) -> int:
     return max(1, group.num_rows * _PARQUET_BATCH_BYTES // max(size, _PARQUET_BATCH_BYTES))
 
 
-def _text_batches(path, columns, check):
+def _text_batches(path: str, columns: Sequence[str], check: bool) -> Iterator[pa.RecordBatch]:
     for piece in read_svmlight_pieces(path):
         X = piece.X
         batch = record_batch(X.data, X.indices.view(np.uint32), X.indptr, piece.y, piece.qid)
@@ -177,7 +185,7 @@ def _text_batches(path, columns, check):
 _READERS = {"arrow": _arrow_batches, "parquet": _parquet_batches, TEXT: _text_batches}
 
 
-def _none_of(path, columns, names) -> str:
+def _none_of(path: str, columns: Sequence[str], names: Sequence[str]) -> str:
     return f"{path}: has none of the columns {', '.join(columns)}, but {', '.join(names)}"
 
 

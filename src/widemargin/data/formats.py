@@ -42,27 +42,14 @@ def part_name(number: int, format: str) -> str:
 
 @dataclass(frozen=True)
 class Part:
-    """One file of a folder.
-
-    Attributes
-    ----------
-    name : str
-    rows, entries : int
-        Number of rows, and of stored values in them.
-    batches : int
-        Number of record batches; each is read as one block.
-    bytes : int
-        Size of the file.
-    crc32 : int
-        Checksum of the file.
-    """
+    """One file of a folder."""
 
     name: str
     rows: int
-    entries: int
-    batches: int
-    bytes: int
-    crc32: int
+    entries: int  # stored values
+    batches: int  # record batches; each is read as one block
+    bytes: int  # size of the file
+    crc32: int  # checksum of the file
 
 
 @dataclass(frozen=True)
@@ -103,7 +90,7 @@ def read_manifest(folder: str | os.PathLike) -> Manifest:
     raise ShardError(f"{path}: version {version}, and this widemargin reads version {_VERSION}")
 
 
-def _part(values, where: str) -> Part:
+def _part(values: Any, where: str) -> Part:
     try:
         if not isinstance(values, dict):
             raise ValueError("not an object")
@@ -120,7 +107,7 @@ def _made(kind: type[_Described], values: dict) -> _Described:
     return kind(**{name: _typed(values, name, wanted) for name, wanted in kinds.items()})
 
 
-def _typed(values: dict, name: str, kind) -> Any:
+def _typed(values: dict, name: str, kind: Any) -> Any:
     if name not in values:
         raise ValueError(f"{name!r} is missing")
     value = values[name]
@@ -170,7 +157,7 @@ def files_in(folder: str | os.PathLike) -> list[str]:
     return paths
 
 
-def _refuse_unfinished(folder) -> NoReturn:
+def _refuse_unfinished(folder: str | os.PathLike) -> NoReturn:
     raise ShardError(
         f"{os.fspath(folder)}: has parts but no {MANIFEST}: the conversion was not finished, or "
         "the folder was not copied completely"

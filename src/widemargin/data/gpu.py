@@ -7,11 +7,14 @@ not depend on the order.
 
 import copy
 import math
+from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 import cupy
 import cupyx.scipy.sparse
 import numpy as np
+from cupy import ndarray as Array
 
 from widemargin.arrays import move_to
 from widemargin.data.gpu_tiles import Rounded, Sizes, Tiles, most_places
@@ -48,22 +51,28 @@ class GpuRows(Rows):
     """
 
     device = "cuda"
+    _scores: Callable[[Array], Array]
+    _combine: Callable[[Array, bool], Array]
+    _squared_norms: Array
 
     @cached_property
-    def like(self):
+    def like(self) -> Array:
         return cupy.empty(0)
 
     @property
-    def coef_like(self):
+    def coef_like(self) -> Array | None:
         return None if self.n_features <= _FEW_FEATURES else self.like
 
-    def scores(self, W):
+    def squared_norms(self) -> Array:
+        return self._squared_norms
+
+    def scores(self, W: Array | Rounded) -> Array:
         if isinstance(W, Rounded):
             return W.tiles.product_of(W)
         return _by_columns(cupy.asarray(W), self.n_rows, self._scores)
 
-    def combine(self, G):
-        combined = _by_columns(G, self.n_features, lambda g: self._combine(g, squares=False))
+    def combine(self, G: Array) -> Array:
+        combined = _by_columns(G, self.n_features, lambda g: self._combine(g, False))
         return move_to(combined, self.coef_like)
 
 
@@ -72,15 +81,16 @@ class ResidentRows(GpuRows, GramRows):
 
     multiplications_per_call = 1 << 41
     little_work = _LITTLE_WORK
+    _scaled: Callable[[Array, Array, Array], Array]
 
-    def combine_squares(self, g):
-        return move_to(self._combine(g[:, None], squares=True)[:, 0], self.coef_like)
+    def combine_squares(self, g: Array) -> Array:
+        return move_to(self._combine(g[:, None], True)[:, 0], self.coef_like)
 
     @property
-    def weighs_all_rows(self):
+    def weighs_all_rows(self) -> bool:  # type: ignore[override]
         return self.n_rows * self.n_features**2 <= _TINY_WORK
 
-    def moments(self, index, weight, center):
+    def moments(self, index: Array | None, weight: Array, center: Array) -> tuple[Array, Array]:
         """Return the moments, with both triangles of the second; `index` None means all rows.
 
         Small matrices are returned on the host.
@@ -89,7 +99,8 @@ class ResidentRows(GpuRows, GramRows):
         if index is None:
             index = self._everything
         center = cupy.asarray(center)
-        second = first = None
+        second: Any = None
+        first: Any = None
         step = max(32, _MOMENTS_PIECE // (8 * max(1, d)))
         for begin in range(0, index.size, step):
             part = slice(begin, begin + step)
@@ -97,16 +108,14 @@ class ResidentRows(GpuRows, GramRows):
             piece = self._scaled(index[part], root, center)
             more = piece.T @ piece, root @ piece
             second, first = more if second is None else (second + more[0], first + more[1])
-        if d <= _FEW_FOR_A_MATRIX:
-            return second.get(), first.get()
-        return second, first
+        return (second.get(), first.get()) if d <= _FEW_FOR_A_MATRIX else (second, first)
 
     @cached_property
-    def _everything(self):
+    def _everything(self) -> Array:
         return cupy.arange(self.n_rows)
 
 
-def _by_columns(V, n_lines, product):
+def _by_columns(V: Array, n_lines: int, product: Callable[[Array], Array]) -> Array:
     """Return product(V), computed for as many columns of V at a time as a kernel takes."""
     if V.ndim == 1:
         return product(cupy.ascontiguousarray(V, dtype=np.float64)[:, None])[:, 0]
@@ -126,7 +135,7 @@ def _by_columns(V, n_lines, product):
 class GpuDenseRows(ResidentRows):
     """A dense (n, d) array in device memory, C-ordered: float32, float64, or uint8."""
 
-    def __init__(self, X):
+    def __init__(self, X: Array) -> None:
         if X.dtype == np.bool_:
             X = X.view(np.uint8)
         dtype = X.dtype if X.dtype in (np.float32, np.float64, np.uint8) else np.float64
@@ -135,7 +144,7 @@ class GpuDenseRows(ResidentRows):
         self.dtype = self.array.dtype
         self.type = cuda.type_name(self.dtype)
 
-    def _scores(self, V):
+    def _scores(self, V: Array) -> Array:
         n, d = self.array.shape
         out = cupy.empty((n, V.shape[1]))
         name = f"dense_scores<{self.type}, {V.shape[1]}>"
@@ -143,7 +152,7 @@ class GpuDenseRows(ResidentRows):
         cuda.launch(name, 8 * n, (self.array, n, np.int32(d), V, out))
         return out
 
-    def _combine(self, G, squares):
+    def _combine(self, G: Array, squares: bool) -> Array:
         n, d = self.array.shape
         tiles = -(-d // cuda.TILE)
         parts = max(1, min(-(-n // 64), _PARTS // max(1, tiles)))
@@ -153,21 +162,18 @@ class GpuDenseRows(ResidentRows):
         cuda.launch(name, cuda.THREADS * parts, arguments, blocks_y=tiles)
         return partial.sum(axis=0)
 
-    def _scaled(self, index, factor, center):
+    def _scaled(self, index: Array, factor: Array, center: Array) -> Array:
         piece = cupy.empty((index.size, self.n_features))
         arguments = (self.array, np.int32(self.n_features), index, factor, center, index.size)
         cuda.launch(f"copy_scaled<{self.type}>", piece.size, (*arguments, piece))
         return piece
 
-    def is_finite(self):
+    def is_finite(self) -> bool:
         """Return whether all entries are finite."""
         return _is_finite(self.array)
 
-    def squared_norms(self):
-        return self._squared_norms
-
     @cached_property
-    def _squared_norms(self):
+    def _squared_norms(self) -> Array:
         norms = cupy.empty(self.n_rows)
         step = max(32, _MOMENTS_PIECE // (8 * max(1, self.n_features)))
         for begin in range(0, self.n_rows, step):
@@ -175,7 +181,7 @@ class GpuDenseRows(ResidentRows):
             norms[begin : begin + step] = (part * part).sum(axis=1)
         return norms
 
-    def take(self, index):
+    def take(self, index: Array | slice) -> "GpuDenseRows":
         return GpuDenseRows(self.array[index])
 
 
@@ -186,10 +192,9 @@ class GpuCsrRows(ResidentRows):
     ----------
     values, places, starts : arrays of shape (nnz,), (nnz,), (n + 1,)
         Values, columns and row pointers.
-    n_features : int
     """
 
-    def __init__(self, values, places, starts, n_features: int):
+    def __init__(self, values: Array, places: Array, starts: Array, n_features: int):
         self.values = cupy.ascontiguousarray(
             values, dtype=np.float32 if values.dtype == np.float32 else np.float64
         )
@@ -200,7 +205,7 @@ class GpuCsrRows(ResidentRows):
         self.dtype = self.values.dtype
         self.type = cuda.type_name(self.dtype)
 
-    def _tiles(self, transposed):
+    def _tiles(self, transposed: bool) -> Tiles | None:
         if self.dtype != np.float32 or not _MANY_ENTRIES <= self.values.size <= _MOST_ENTRIES:
             return None
         n_places = self.n_rows if transposed else self.n_features
@@ -212,25 +217,25 @@ class GpuCsrRows(ResidentRows):
         return Tiles(self.values, self.places, self.starts, self._sizes, transposed=transposed)
 
     @cached_property
-    def _sizes(self):
+    def _sizes(self) -> Sizes:
         return Sizes.of(self.values, self.places, self.starts, self.n_features)
 
     @cached_property
-    def _row_tiles(self):
+    def _row_tiles(self) -> Tiles | None:
         """The rows in tiles; None if tiles are not faster or do not fit."""
         return self._tiles(transposed=False)
 
     @cached_property
-    def _column_tiles(self):
+    def _column_tiles(self) -> Tiles | None:
         """The columns in tiles; None if tiles are not faster or do not fit."""
         return self._tiles(transposed=True)
 
     @cached_property
-    def _lines(self):
+    def _lines(self) -> "_Lines":
         return _Lines(self.values, self.places, self.starts)
 
     @cached_property
-    def _columns(self):
+    def _columns(self) -> "_Lines | None":
         """A transposed copy of the rows; None if it does not fit."""
         size = self.values.nbytes + self.places.nbytes
         if self.values.size >= 1 << 31 or 3 * size > free_bytes():
@@ -243,75 +248,70 @@ class GpuCsrRows(ResidentRows):
         return _Lines(columns.data, columns.indices, columns.indptr.astype(np.int64))
 
     @cached_property
-    def _largest(self):
-        if self.values.size == 0:
-            return 0.0
-        return max(float(self.values.max()), -float(self.values.min()))
+    def _largest(self) -> float:
+        return largest(self.values)
 
-    def _scores(self, V):
+    def _scores(self, V: Array) -> Array:
         if V.shape[1] == 1 and self._row_tiles is not None:
             return self._row_tiles.product(V[:, 0])[:, None]
         return self._lines.product(V)
 
-    def _combine(self, G, squares):
+    def _combine(self, G: Array, squares: bool) -> Array:
         if G.shape[1] == 1 and self._column_tiles is not None:
             return self._column_tiles.product(G[:, 0], squares)[:, None]
         if self._columns is not None:
             return self._columns.product(G, squares)
         return fixed_point(self._add, self._largest, G, self, squares)
 
-    def round(self, w):
-        here = isinstance(w, cupy.ndarray) and w.ndim == 1 and self._row_tiles is not None
-        return self._row_tiles.round(w) if here else w
+    def round(self, w: Array) -> Array | Rounded:
+        tiles = self._tiles_for("scores", w)
+        return w if tiles is None else tiles.round(w)
 
-    def rounded(self, name, v):
-        """Return v rounded to numbers for which the product `name` takes half the time.
+    def rounded(self, name: str, v: Array) -> Array:
+        tiles = self._tiles_for(name, v)
+        return v if tiles is None else tiles.rounded(v)
 
-        Return v itself if rounding would not make it faster.
-        """
-        tiles = self._row_tiles if name == "scores" else self._column_tiles
-        here = tiles is not None and isinstance(v, cupy.ndarray) and v.ndim == 1
-        return tiles.rounded(v) if here else v
+    def _tiles_for(self, name: str, v: Array) -> Tiles | None:
+        if not isinstance(v, Array) or v.ndim > 1:
+            return None
+        return self._row_tiles if name == "scores" else self._column_tiles
 
-    def _add(self, G, squares, scale, out):
+    def _add(self, G: Array, squares: bool, scale: float, out: Array) -> None:
         """Add scale X^T G, with its terms rounded to integers, to the integers out (d, k)."""
         name = f"sparse_add<{self.type}, {G.shape[1]}>"
         arguments = (self.values, self.places, self.starts, self.n_rows, G, squares, scale, out)
         cuda.launch(name, 8 * self.n_rows, arguments)
 
-    def _scaled(self, index, factor, center):
+    def _scaled(self, index: Array, factor: Array, center: Array) -> Array:
         piece = factor[:, None] * -center
         arguments = (np.int32(self.n_features), index, factor, index.size, piece)
         arrays = (self.values, self.places, self.starts)
         cuda.launch(f"add_scaled<{self.type}>", 32 * index.size, (*arrays, *arguments))
         return piece
 
-    def is_finite(self):
+    def is_finite(self) -> bool:
         """Return whether all entries are finite."""
         return _is_finite(self.values)
 
     @cached_property
-    def plain(self):
+    def plain(self) -> "GpuCsrRows":
         """The same rows without tiles, because tiles compute sums in integers."""
         rows = copy.copy(self)
         rows._row_tiles = rows._column_tiles = None
         return rows
 
-    def combine_error(self, size):
+    def combine_error(self, size: float) -> float:
         return 0.0 if self._columns is not None else fixed_point_error(self, size)
 
     @cached_property
-    def longest_row(self):
+    def longest_row(self) -> int:
         return int((self.starts[1:] - self.starts[:-1]).max()) if self.n_rows else 0
 
-    def squared_norms(self):
-        return self._squared_norms
-
     @cached_property
-    def _squared_norms(self):
+    def _squared_norms(self) -> Array:
         return self._lines.product(cupy.ones((self.n_features, 1)), squares=True)[:, 0]
 
-    def take(self, index):
+    def take(self, index: Array) -> "GpuCsrRows":
         if index.dtype == np.bool_:
             index = cupy.flatnonzero(index)
         index = index.astype(np.int64, copy=False)
@@ -325,7 +325,12 @@ class GpuCsrRows(ResidentRows):
         return GpuCsrRows(values, places, starts, self.n_features)
 
 
-def fixed_point(add, largest, G, rows, squares):
+def largest(values: Any) -> float:
+    """Return the largest absolute value; 0 if there is none."""
+    return max(float(values.max()), -float(values.min())) if values.size else 0.0
+
+
+def fixed_point(add: Callable, largest: float, G: Array, rows: Rows, squares: bool) -> Array:
     """Return X^T G, (d, k), by fixed-point sums; `add` adds scale X^T G to integers."""
     bound = largest ** (2 if squares else 1) * float(cupy.abs(G).sum(axis=0).max())
     out = cupy.zeros((rows.n_features, G.shape[1]), dtype=np.uint64)
@@ -336,7 +341,7 @@ def fixed_point(add, largest, G, rows, squares):
     return out.view(np.int64) / scale
 
 
-def fixed_point_error(rows, size):
+def fixed_point_error(rows: Any, size: float) -> float:
     """Return a bound on the error of `fixed_point`, as a Euclidean norm, if sum |G_i| is `size`.
 
     Each product is rounded to an integer.
@@ -348,15 +353,11 @@ def fixed_point_error(rows, size):
 class _Lines:
     """A sparse matrix whose lines are cut into items, grouped by size.
 
-    Lines are rows, or the columns of a transposed copy.
-
-    Parameters
-    ----------
-    values, places, starts : arrays of shape (nnz,), (nnz,), (m + 1,)
-        The arrays of CSR: values, columns and row pointers.
+    Lines are rows, or the columns of a transposed copy. values, places (nnz,) and starts (m + 1,)
+    are the arrays of CSR.
     """
 
-    def __init__(self, values, places, starts):
+    def __init__(self, values: Array, places: Array, starts: Array) -> None:
         self.values, self.places = values, places
         self.type = cuda.type_name(values.dtype)
         self.n_lines = starts.size - 1
@@ -364,7 +365,7 @@ class _Lines:
         whole = cupy.flatnonzero(sizes <= _ITEM)
         cut = cupy.flatnonzero(sizes > _ITEM)
         begins, item_sizes, slots = starts[whole], sizes[whole], whole
-        self.cut = None
+        self.cut: tuple | None = None
         self.n_slots = self.n_lines
         if cut.size:
             from_, size = starts[cut].get(), sizes[cut].get()
@@ -377,10 +378,8 @@ class _Lines:
             begins = cupy.concatenate([begins, cupy.asarray(more_begins)])
             item_sizes = cupy.concatenate([item_sizes, cupy.asarray(more_sizes)])
             slots = cupy.concatenate([slots, cupy.arange(self.n_lines, self.n_slots)])
-            self.cut = [
-                cupy.asarray(part.astype(np.int32))
-                for part in (cut.get(), self.n_lines + ends - counts, self.n_lines + ends)
-            ]
+            found = cut.get(), self.n_lines + ends - counts, self.n_lines + ends
+            self.cut = tuple(cupy.asarray(part.astype(np.int32)) for part in found)
         # One kernel call multiplies all items of about the same size.
         self.items, least = [], -1
         for most, team in cuda.TEAMS.items():
@@ -391,7 +390,7 @@ class _Lines:
                 chosen = (begins[some], sizes_of, slots[some].astype(np.int32), some.size)
                 self.items.append((team, chosen))
 
-    def product(self, V, squares=False):
+    def product(self, V: Array, squares: bool = False) -> Array:
         """Return the products of the lines, or of their elementwise squares, with V, (m, k)."""
         k = V.shape[1]
         out = cupy.empty((self.n_slots, k))
@@ -404,7 +403,7 @@ class _Lines:
         return out[: self.n_lines]
 
 
-def _is_finite(values):
+def _is_finite(values: Array) -> bool:
     """Return whether all values are finite. A finite sum proves it, without a copy."""
     if values.dtype == np.uint8 or np.isfinite(float(values.sum(dtype=np.float64))):
         return True

@@ -6,14 +6,24 @@ waits for each copy.
 """
 
 import copy
+from collections.abc import Iterator
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cupy
 import numpy as np
 import scipy.sparse
+from cupy import ndarray as Array
 
-from widemargin.data.gpu import GpuCsrRows, GpuDenseRows, GpuRows, fixed_point, fixed_point_error
+from widemargin.data.gpu import (
+    GpuCsrRows,
+    GpuDenseRows,
+    GpuRows,
+    fixed_point,
+    fixed_point_error,
+    largest,
+)
+from widemargin.data.rows import Rows
 
 # How many blocks are in device memory: one in use, one being copied.
 _BUFFERS = 2
@@ -27,17 +37,13 @@ class _Block(NamedTuple):
 class StreamedRows(GpuRows):
     """Rows that stay in the host's memory.
 
-    Parameters
-    ----------
-    X : ndarray or SciPy CSR of shape (n, d)
-        float32 or float64, C-ordered or canonical.
-    device_bytes : int
-        The device memory that all blocks together may take.
+    X is an ndarray, C-ordered, or canonical CSR, of float32 or float64. All blocks together may
+    take `device_bytes` of device memory.
     """
 
     _plainly = False
 
-    def __init__(self, X, device_bytes: int):
+    def __init__(self, X: Any, device_bytes: int):
         self.host = X
         self.n_rows, self.n_features = X.shape
         self.dtype = X.dtype
@@ -48,39 +54,37 @@ class StreamedRows(GpuRows):
         self.blocks_of_rows = _cut(X, device_bytes // _BUFFERS)
         self._copies = cupy.cuda.Stream(non_blocking=True)
 
-    def take(self, index):
+    def take(self, index: Array) -> Rows:
         from widemargin.data.devices import to_gpu
 
         return to_gpu(self.host[cupy.asnumpy(index)])
 
     @cached_property
-    def longest_row(self):
+    def longest_row(self) -> int:
         return int(np.diff(self.host.indptr).max(initial=0)) if self.sparse else self.n_features
 
-    def combine_error(self, size):
+    def combine_error(self, size: float) -> float:
         return fixed_point_error(self, size) if self.sparse else 0.0
 
     @cached_property
-    def plain(self):
+    def plain(self) -> "StreamedRows":
         """The same rows, with products that use no tiles."""
         rows = copy.copy(self)
         rows._plainly = True
         return rows
 
-    def squared_norms(self):
-        return self._squared_norms
-
     @cached_property
-    def _squared_norms(self):
+    def _squared_norms(self) -> Array:
         return cupy.concatenate([rows.squared_norms() for _, rows in self._on_device()])
 
-    def _scores(self, V):
+    def _scores(self, V: Array) -> Array:
         out = cupy.empty((self.n_rows, V.shape[1]))
         for block, rows in self._on_device():
-            out[block.begin : block.end] = (rows.plain if self._plainly else rows)._scores(V)
+            used: Any = rows.plain if self._plainly else rows
+            out[block.begin : block.end] = used._scores(V)
         return out
 
-    def _combine(self, G, squares):
+    def _combine(self, G: Array, squares: bool) -> Array:
         if self.sparse:
             return fixed_point(self._add, self._largest, G, self, squares)
         total = cupy.zeros((self.n_features, G.shape[1]))
@@ -88,16 +92,16 @@ class StreamedRows(GpuRows):
             total += rows._combine(G[block.begin : block.end], squares)
         return total
 
-    def _add(self, G, squares, scale, out):
+    def _add(self, G: Array, squares: bool, scale: float, out: Array) -> None:
         for block, rows in self._on_device():
+            assert isinstance(rows, GpuCsrRows)
             rows._add(G[block.begin : block.end], squares, scale, out)
 
     @cached_property
-    def _largest(self):
-        values = self.host.data
-        return max(float(values.max()), -float(values.min())) if values.size else 0.0
+    def _largest(self) -> float:
+        return largest(self.host.data)
 
-    def _on_device(self):
+    def _on_device(self) -> Iterator[tuple[_Block, GpuDenseRows | GpuCsrRows]]:
         """Yield each block and its rows, copied while the block before it is in use."""
         compute = cupy.cuda.get_current_stream()
         buffers = [self._buffer() for _ in range(min(_BUFFERS, len(self.blocks_of_rows)))]
@@ -112,7 +116,7 @@ class StreamedRows(GpuRows):
             free[place] = compute.record()
         compute.synchronize()  # before the buffers' memory is used again
 
-    def _buffer(self):
+    def _buffer(self) -> list[Array]:
         """Return device arrays that hold the largest block."""
         rows = max(block.end - block.begin for block in self.blocks_of_rows)
         if not self.sparse:
@@ -127,7 +131,7 @@ class StreamedRows(GpuRows):
             cupy.empty(rows + 1, X.indptr.dtype),
         ]
 
-    def _copy(self, block, buffer):
+    def _copy(self, block: _Block, buffer: list[Array]) -> list[Array]:
         """Copy a block into a buffer, on the stream for copies; return the filled parts of it."""
         begin, end = block
         X = self.host
@@ -142,7 +146,7 @@ class StreamedRows(GpuRows):
                 target.set(part, stream=self._copies)
         return copied
 
-    def _rows(self, arrays):
+    def _rows(self, arrays: list[Array]) -> GpuDenseRows | GpuCsrRows:
         if not self.sparse:
             return GpuDenseRows(*arrays)
         values, places, starts = arrays
@@ -152,7 +156,7 @@ class StreamedRows(GpuRows):
 class _Pin:
     """Pins an array's memory, so that the GPU can read it, as long as this object exists."""
 
-    def __init__(self, array):
+    def __init__(self, array: np.ndarray) -> None:
         self.address = 0
         if not array.size:
             return
@@ -162,12 +166,12 @@ class _Pin:
             return  # the memory cannot be pinned, or is pinned already
         self.address = array.ctypes.data
 
-    def __del__(self):
+    def __del__(self) -> None:
         if self.address:
             cupy.cuda.runtime.hostUnregister(self.address)
 
 
-def _cut(X, most_bytes):
+def _cut(X: Any, most_bytes: int) -> list[_Block]:
     """Return blocks of rows with at most `most_bytes` each, or of one row."""
     n = X.shape[0]
     if scipy.sparse.issparse(X):

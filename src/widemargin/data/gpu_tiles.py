@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import cupy
 import numpy as np
+from cupy import ndarray as Array
 
 from widemargin.kernels import cuda
 
@@ -47,11 +48,11 @@ class Sizes(NamedTuple):
     integers is precise enough for all of them.
     """
 
-    rows: cupy.ndarray
-    columns: cupy.ndarray
+    rows: Array
+    columns: Array
 
     @classmethod
-    def of(cls, values, columns, starts, n_features: int):
+    def of(cls, values: Array, columns: Array, starts: Array, n_features: int) -> "Sizes":
         """Return the sizes of float32 rows in CSR."""
         n_rows = starts.size - 1
         peaks = cupy.zeros(n_features, dtype=np.uint32)
@@ -65,16 +66,13 @@ class Sizes(NamedTuple):
 class Tiles:
     """The lines of a sparse matrix, with entries sorted into cells.
 
-    Parameters
-    ----------
-    values, columns, starts : arrays of shape (nnz,), (nnz,), (n + 1,)
-        The arrays of CSR: float32 values, int32 columns, int64 row pointers.
-    sizes : Sizes
-    transposed : bool
-        Whether lines are the columns of the matrix, instead of its rows.
+    values (nnz,) float32, columns (nnz,) int32 and starts (n + 1,) int64 are the arrays of CSR.
+    Lines are its rows or, if `transposed`, its columns.
     """
 
-    def __init__(self, values, columns, starts, sizes: Sizes, *, transposed: bool):
+    def __init__(
+        self, values: Array, columns: Array, starts: Array, sizes: Sizes, *, transposed: bool
+    ):
         n_rows = starts.size - 1
         of_lines, self.of_places = sizes[::-1] if transposed else sizes
         self.n_lines, self.n_places = of_lines.size, self.of_places.size
@@ -116,7 +114,7 @@ class Tiles:
         bits = most.bit_length()
         self.scales = [np.float32(2.0**k) for k in (min(20, 29 - bits), min(22, 31 - bits))]
 
-    def _share_memory(self):
+    def _share_memory(self) -> None:
         """Choose the number of thread blocks, and the width of tiles."""
         processors, room = cuda.processors(), cuda.tile_bytes() // 4
         self.n_blocks = processors * -(-self.n_slots // (processors * int(room / _SLOTS_PART)))
@@ -131,7 +129,7 @@ class Tiles:
         words = 2 * slots + _BUFFERS * (self.width + 3) + self.n_tiles + 1
         self.shared_bytes = 4 * words
 
-    def product(self, v, squares=False):
+    def product(self, v: Array, squares: bool = False) -> Array:
         """Return the products of the lines, or of their elementwise squares, with v, (m,)."""
         v = cupy.ascontiguousarray(v)
         unit, parts = self._unit(v, squares), self._room_for_parts()
@@ -139,20 +137,20 @@ class Tiles:
         cuda.launch("tile_split", parts.size // 8, arguments)
         return self.product_of(Rounded(self, parts, unit[1]), squares)
 
-    def rounded(self, v):
+    def rounded(self, v: Array) -> Array:
         """Return v rounded to about the precision of float32, so that low is zero."""
         v = v.copy()
         self.round(v)
         return v
 
-    def round(self, v):
+    def round(self, v: Array) -> "Rounded":
         """Round v in place, as `rounded` does; return the argument for `product_of`."""
         unit, parts = self._unit(v, squares=False), self._room_for_parts()
         arguments = (v, self.of_places, v.size, parts.size // 2, *unit, parts)
         cuda.launch("tile_round", parts.size // 8, arguments)
         return Rounded(self, parts, unit[1])
 
-    def product_of(self, vector: "Rounded", squares=False):
+    def product_of(self, vector: "Rounded", squares: bool = False) -> Array:
         """Return `product` with a vector that is already split into high and low."""
         out = cupy.empty(self.n_slots)
         arguments = (*self.matrix, vector.parts, vector.unit, *self.scales, squares)
@@ -161,10 +159,10 @@ class Tiles:
         cuda.fold(self.cut, out)
         return out[: self.n_lines]
 
-    def _room_for_parts(self):
+    def _room_for_parts(self) -> Array:
         return cupy.empty(2 * self.n_tiles * self.width, dtype=np.float32)
 
-    def _unit(self, v, squares):
+    def _unit(self, v: Array, squares: bool) -> tuple[np.int32, Array]:
         """Start to compute the unit of v; return the number of thread blocks and their results.
 
         The next kernel takes both, and computes the unit from them.
@@ -180,5 +178,5 @@ class Rounded(NamedTuple):
     """A vector split for a product with tiles: unit (high + low)."""
 
     tiles: Tiles
-    parts: cupy.ndarray  # high, then low, float32
-    unit: cupy.ndarray  # the unit, and whether low is not zero
+    parts: Array  # high, then low, float32
+    unit: Array  # the unit, and whether low is not zero

@@ -1,14 +1,16 @@
 """Rows in memory: dense arrays and CSR matrices, used without a copy."""
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse
+from numpy import ndarray as Array
 from scipy.linalg.blas import dsyrk
 
 from widemargin import threads
-from widemargin.data.rows import LeverageRows, PreciseRows, Rows, SingleRows
+from widemargin.data.rows import Index, LeverageRows, PreciseRows, Rows, SingleRows
 from widemargin.kernels import precise
 from widemargin.kernels import rows as kernels
 
@@ -24,7 +26,7 @@ _DENSE_ENOUGH = 0.25
 _FAR = 1e3
 
 
-def as_rows(X) -> Rows:
+def as_rows(X: Any) -> Rows:
     """Return `X` as Rows, without a copy if its layout allows.
 
     Parameters
@@ -50,28 +52,30 @@ class RowsInMemory(SingleRows, LeverageRows, PreciseRows):
 
     matrix: Any
     little_work = 1 << 18
+    _moments: Callable[[Array, Array, Array], tuple[Array, Array]]
+    _copy_scaled: Callable[[Array, Array, Array, Array], None]
     #: whether kernels take W (d, k) transposed, as a C-ordered (k, d) array
     transposes: bool
 
-    def scores(self, W):
+    def scores(self, W: Array) -> Array:
         W = np.asarray(W, dtype=np.float64)
         S = np.empty((self.n_rows, *W.shape[1:]), order="F")
         kernel = kernels.scores if W.ndim == 1 else kernels.scores_many
         W = np.ascontiguousarray(W.T if self.transposes else W)
 
-        def chunk(begin, end):
+        def chunk(begin: int, end: int) -> None:
             for low, high in self.ranges(begin, end):
                 kernel(self.arrays, W, low, high, S)
 
         threads.run(chunk, threads.chunks(self.n_rows, self.n_entries))
         return S
 
-    def combine(self, G):
+    def combine(self, G: Array) -> Array:
         G = np.asfortranarray(G, dtype=np.float64)
         kernel = kernels.combine if G.ndim == 1 else kernels.combine_many
         shape = (self.n_features, *G.shape[1:])
 
-        def chunk(begin, end):
+        def chunk(begin: int, end: int) -> Array:
             W = np.zeros(shape[::-1] if self.transposes else shape)
             for low, high in self.ranges(begin, end):
                 kernel(self.arrays, G, low, high, W)
@@ -81,8 +85,8 @@ class RowsInMemory(SingleRows, LeverageRows, PreciseRows):
         W = sum(parts[1:], start=parts[0])
         return np.ascontiguousarray(W.T) if self.transposes else W
 
-    def moments(self, index, weight, center):
-        def chunk(begin, end):
+    def moments(self, index: Array, weight: Array, center: Array) -> tuple[Array, Array]:
+        def chunk(begin: int, end: int) -> tuple[Array, Array]:
             return self._moments(index[begin:end], weight[begin:end], center)
 
         per_row = self.n_entries // max(1, self.n_rows)
@@ -94,7 +98,7 @@ class RowsInMemory(SingleRows, LeverageRows, PreciseRows):
             first += other[1]
         return second, first
 
-    def _dense_moments(self, index, weight, center):
+    def _dense_moments(self, index: Array, weight: Array, center: Array) -> tuple[Array, Array]:
         """Return `moments`, computed by products of dense blocks that stay in cache."""
         d = self.n_features
         second, first = np.zeros((d, d), order="F"), np.zeros(d)
@@ -109,20 +113,20 @@ class RowsInMemory(SingleRows, LeverageRows, PreciseRows):
             second = dsyrk(1.0, piece.T, beta=1.0, c=second, lower=1, overwrite_c=1)
         return second, first
 
-    def combine_squares(self, g):
+    def combine_squares(self, g: Array) -> Array:
         total = np.zeros(self.n_features)
         for begin, end in self.ranges(0, self.n_rows):
             kernels.combine_squares(self.arrays, g, begin, end, total)
         return total
 
-    def score_squares(self, v, begin=0, end=None):
+    def score_squares(self, v: Array, begin: int = 0, end: int | None = None) -> Array:
         end = self.n_rows if end is None else end
         out = np.empty(end - begin)
         for low, high in self.ranges(begin, end):
             kernels.score_squares(self.arrays, v, low, high, out[low - begin : high - begin])
         return out
 
-    def precise_scores(self, index, w, offset):
+    def precise_scores(self, index: Array, w: Array, offset: float) -> tuple[Array, Array, Array]:
         high, low, sizes = np.empty((3, index.size))
         w, offset = np.ascontiguousarray(w), float(offset)
         for begin in range(0, index.size, self.rows_per_call):
@@ -131,24 +135,24 @@ class RowsInMemory(SingleRows, LeverageRows, PreciseRows):
             precise.scores(self.arrays, index[part], w, offset, *found)
         return high, low, sizes
 
-    def combine_sizes(self, g):
+    def combine_sizes(self, g: Array) -> Array:
         total = np.zeros(self.n_features)
         for begin, end in self.ranges(0, self.n_rows):
             precise.combine_sizes(self.arrays, g, begin, end, total)
         return total
 
-    def squared_norms(self):
+    def squared_norms(self) -> Array:
         return self._squared_norms
 
     @cached_property
-    def lengths(self):
+    def lengths(self) -> Array:
         """|x_i| in float64, (n,)."""
         lengths = np.sqrt(self._squared_norms)
         lengths.flags.writeable = False  # all callers share the array
         return lengths
 
     @cached_property
-    def _squared_norms(self):
+    def _squared_norms(self) -> Array:
         norms = np.empty(self.n_rows)
         for begin, end in self.ranges(0, self.n_rows):
             kernels.squared_norms(self.arrays, begin, end, norms)
@@ -161,7 +165,7 @@ class DenseRows(RowsInMemory):
 
     transposes = True
 
-    def __init__(self, X):
+    def __init__(self, X: Any) -> None:
         X = np.asarray(X)
         if X.ndim != 2:
             raise ValueError(f"X must have two dimensions, it has {X.ndim}")
@@ -171,12 +175,12 @@ class DenseRows(RowsInMemory):
         self.n_rows, self.n_features = self.matrix.shape
         self.dtype = self.matrix.dtype
 
-    def take(self, index):
+    def take(self, index: Index) -> "DenseRows":
         if isinstance(index, np.ndarray) and index.dtype.kind in "iu":
             return DenseRows(self.matrix.take(index, axis=0))  # twice as fast
         return DenseRows(self.matrix[index])
 
-    def near_origin(self):
+    def near_origin(self) -> "DenseRows":
         """Return rows in which the columns that are far from zero are centred at zero.
 
         The shifts are exact. By Sterbenz's lemma, the difference of two numbers is not rounded if
@@ -192,7 +196,7 @@ class DenseRows(RowsInMemory):
             return self
         return DenseRows(self.matrix - np.where(far, low + 0.5 * width, 0.0))
 
-    def _copy_scaled(self, index, factor, center, out):
+    def _copy_scaled(self, index: Array, factor: Array, center: Array, out: Array) -> None:
         kernels.copy_scaled(self.matrix, index, factor, center, out)
 
     _moments = RowsInMemory._dense_moments
@@ -203,7 +207,7 @@ class CsrRows(RowsInMemory):
 
     transposes = False
 
-    def __init__(self, X):
+    def __init__(self, X: Any) -> None:
         X = X.tocsr()
         if X.dtype not in (np.float32, np.float64):
             X = X.astype(np.float64)
@@ -218,19 +222,19 @@ class CsrRows(RowsInMemory):
         self.dtype = X.dtype
 
     @cached_property
-    def longest_row(self):
+    def longest_row(self) -> int:
         """The largest number of entries in a row."""
         return int(np.diff(self.matrix.indptr).max(initial=0))
 
-    def take(self, index):
+    def take(self, index: Index) -> "CsrRows":
         matrix = self.matrix[index]
         matrix.has_canonical_format = True  # as in self.matrix; SciPy need not check
         return CsrRows(matrix)
 
-    def _copy_scaled(self, index, factor, center, out):
+    def _copy_scaled(self, index: Array, factor: Array, center: Array, out: Array) -> None:
         kernels.copy_scaled_csr(self.arrays, index, factor, center, out)
 
-    def _moments(self, index, weight, center):
+    def _moments(self, index: Array, weight: Array, center: Array) -> tuple[Array, Array]:
         d = self.n_features
         if self.n_entries > _DENSE_ENOUGH * self.n_rows * d:
             return self._dense_moments(index, weight, center)
@@ -248,15 +252,12 @@ class CsrRows(RowsInMemory):
         return second, first
 
 
-def csr_in_place(values, indices, indptr, n_features: int) -> scipy.sparse.csr_matrix:
+def csr_in_place(
+    values: Array, indices: Array, indptr: Array, n_features: int
+) -> scipy.sparse.csr_matrix:
     """Return a CSR matrix of arrays whose indices increase along rows, without copies.
 
-    Parameters
-    ----------
-    values, indices : ndarray of shape (m,)
-    indptr : ndarray of shape (n + 1,)
-    n_features : int
-        At most `MOST_FEATURES`.
+    There are at most `MOST_FEATURES` features.
     """
     X = scipy.sparse.csr_matrix((indptr.size - 1, n_features), dtype=values.dtype)
     # The attributes are set one by one. If row pointers are int64, the constructor would convert
@@ -269,14 +270,14 @@ def csr_in_place(values, indices, indptr, n_features: int) -> scipy.sparse.csr_m
     return X
 
 
-def _unsigned(integers):
+def _unsigned(integers: Array) -> Array:
     """Return nonnegative integers as uint32 or uint64, without a copy if possible."""
     if integers.itemsize < 4:
         return integers.astype(np.uint32)
     return np.ascontiguousarray(integers).view(np.uint32 if integers.itemsize == 4 else np.uint64)
 
 
-def _check_indices(X):
+def _check_indices(X: scipy.sparse.csr_matrix) -> None:
     """Raise ValueError if kernels would read outside of X's arrays."""
     if X.indptr.size != X.shape[0] + 1:
         raise ValueError(

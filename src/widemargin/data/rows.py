@@ -8,17 +8,18 @@ a solver tests for them by `isinstance`, or requires them by `require`.
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
 from functools import cached_property
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeAlias
 
 import numpy as np
+from numpy import ndarray as Array
 
 from widemargin import threads
 from widemargin.data.ahead import ahead
 from widemargin.kernels import rows as kernels
 
-# How many entries one kernel call may read. It takes about 0.05 seconds. Between two calls,
-# Python looks at the clock and at Ctrl-C.
-ENTRIES_PER_CALL = 1 << 24
+#: which rows to take: a range, a mask, or integers
+Index: TypeAlias = slice | Array
+
 # About so many rows are sampled to estimate sums of squares over all rows.
 _ROWS_FOR_SPREADS = 1 << 15
 
@@ -28,7 +29,6 @@ class Rows(ABC):
 
     Attributes
     ----------
-    n_rows, n_features : int
     dtype : dtype
         Type of the entries.
     device : {"cpu", "cuda"}
@@ -53,8 +53,8 @@ class Rows(ABC):
     like: Any = None
     coef_like: Any = None
     times_read: int = 0
-    labels: np.ndarray | None = None
-    qid: np.ndarray | None = None
+    labels: Array | None = None
+    qid: Array | None = None
 
     @classmethod
     def require(cls, rows: "Rows", who: str) -> None:
@@ -63,50 +63,50 @@ class Rows(ABC):
             raise TypeError(f"{who} needs {cls.called}, not {type(rows).__name__}")
 
     @abstractmethod
-    def scores(self, W):
+    def scores(self, W: Array) -> Array:
         """Return X @ W in float64: (d,) -> (n,), (d, k) -> (n, k)."""
 
     @abstractmethod
-    def combine(self, G):
+    def combine(self, G: Array) -> Array:
         """Return X.T @ G in float64: (n,) -> (d,), (n, k) -> (d, k)."""
 
     @abstractmethod
-    def squared_norms(self):
+    def squared_norms(self) -> Array:
         """Return |x_i|^2 in float64, (n,)."""
 
     @abstractmethod
-    def take(self, index):
+    def take(self, index: Index) -> "Rows":
         """Return the rows that `index` (slice, mask or integers) selects.
 
         Raises TypeError if this kind of rows cannot select single rows.
         """
 
-    def products(self, w, g):
+    def products(self, w: Array, g: Array) -> tuple[Array, Array]:
         """Return X w (n,) and X^T g (d,)."""
         return self.scores(w), self.combine(g)
 
     @property
-    def lengths(self):
+    def lengths(self) -> Array:
         """|x_i|, (n,), as computed, with rounding errors. Do not write to it."""
         return np.sqrt(self.squared_norms())
 
     @cached_property
-    def longest_row(self):
+    def longest_row(self) -> int:
         """The largest number of entries in a row."""
         return self.n_features
 
     @cached_property
-    def n_entries(self):
+    def n_entries(self) -> int:
         """The number of stored entries."""
         return self.n_rows * self.n_features
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> int:
         """The bytes that the rows take in memory, or would take if they were there."""
         return self.n_entries * np.dtype(self.dtype).itemsize
 
     @property
-    def plain(self):
+    def plain(self) -> "Rows":
         """The same rows; the errors of their products are those of float64 and `combine_error`."""
         return self
 
@@ -117,11 +117,11 @@ class Rows(ABC):
         """
         return 0.0
 
-    def round(self, w):
+    def round(self, w: Array) -> Any:
         """Round coefficients in place, as `rounded` does; return the argument for `scores`."""
         return w
 
-    def rounded(self, name: str, v):
+    def rounded(self, name: str, v: Array) -> Array:
         """Return v rounded to numbers for which the product `name` is faster.
 
         Return v itself if rounding would not make it faster.
@@ -141,22 +141,25 @@ class SingleRows(Rows):
     called = "rows in memory"
 
     arrays: tuple
+    #: how many entries one kernel call may read, in about 0.05 seconds: between two calls, Python
+    #: looks at the clock and at Ctrl-C
+    entries_per_call: int = 1 << 24
 
     @property
-    def n_entries(self):
+    def n_entries(self) -> int:
         return self.arrays[0].size
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> int:
         return sum(array.nbytes for array in self.arrays)
 
     @cached_property
-    def rows_per_call(self):
+    def rows_per_call(self) -> int:
         """The number of rows that one kernel call may visit."""
-        return max(1, ENTRIES_PER_CALL * self.n_rows // max(1, self.n_entries))
+        return max(1, self.entries_per_call * self.n_rows // max(1, self.n_entries))
 
-    def ranges(self, begin, end) -> Iterator[tuple[int, int]]:
-        """Yield (low, high) from begin to end, each of about ENTRIES_PER_CALL entries at most."""
+    def ranges(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield (low, high) from begin to end, each of about `entries_per_call` entries."""
         for low in range(begin, end, self.rows_per_call):
             yield low, min(low + self.rows_per_call, end)
 
@@ -170,12 +173,12 @@ class BlockRows(Rows):
     def blocks(self) -> Generator:
         """Yield all rows in order, as `Block`s (data/blocks.py)."""
 
-    def scores(self, W):
+    def scores(self, W: Array) -> Array:
         W = np.ascontiguousarray(W, dtype=np.float64)
         kernel = kernels.scores if W.ndim == 1 else kernels.scores_many
         S = np.empty((self.n_rows, *W.shape[1:]), order="F")
 
-        def chunk(block, out, begin, end):
+        def chunk(block: Any, out: Array, begin: int, end: int) -> None:
             kernel(block.arrays, W, begin, end, out)
 
         for block in ahead(self.blocks()):
@@ -184,12 +187,12 @@ class BlockRows(Rows):
             S[block.begin : block.end] = out
         return S
 
-    def combine(self, G):
+    def combine(self, G: Array) -> Array:
         G = np.asarray(G, dtype=np.float64)
         kernel = kernels.combine if G.ndim == 1 else kernels.combine_many
         sums = [np.zeros((self.n_features, *G.shape[1:]))]  # one for each thread
 
-        def chunk(block, some, W, begin, end):
+        def chunk(block: Any, some: Array, W: Array, begin: int, end: int) -> None:
             kernel(block.arrays, some, begin, end, W)
 
         for block in ahead(self.blocks()):
@@ -199,7 +202,7 @@ class BlockRows(Rows):
             threads.run(chunk, [(block, some, W, *cut) for W, cut in zip(sums, cuts)])
         return sum(sums[1:], start=sums[0])
 
-    def products(self, w, g):
+    def products(self, w: Array, g: Array) -> tuple[Array, Array]:
         """Return X w (n,) and X^T g (d,), in a single pass."""
         scores, combined = np.zeros(self.n_rows), np.zeros(self.n_features)
         if not (w.any() or g.any()):
@@ -211,7 +214,7 @@ class BlockRows(Rows):
             kernels.combine(block.arrays, g[part], 0, size, combined)
         return scores, combined
 
-    def take(self, index) -> NoReturn:
+    def take(self, index: Index) -> NoReturn:
         raise TypeError("rows on disk are read in their order; single ones cannot be picked")
 
     def in_memory(self) -> Rows:
@@ -219,7 +222,7 @@ class BlockRows(Rows):
         return self
 
 
-def _chunks(block) -> list[tuple[int, int]]:
+def _chunks(block: Any) -> list[tuple[int, int]]:
     return threads.chunks(block.end - block.begin, block.arrays[0].size)
 
 
@@ -243,7 +246,7 @@ class GramRows(Rows):
     weighs_all_rows: bool = False
 
     @abstractmethod
-    def moments(self, index, weight, center):
+    def moments(self, index: Array, weight: Array, center: Array) -> tuple[Array, Array]:
         """Return the weighted first and second moments of some rows about `center`, in float64.
 
         Parameters
@@ -262,7 +265,7 @@ class GramRows(Rows):
         """
 
     @abstractmethod
-    def combine_squares(self, g):
+    def combine_squares(self, g: Array) -> Array:
         """Return sum_i g_i x_i^2 with elementwise squares, in float64, (d,)."""
 
 
@@ -270,11 +273,11 @@ class LeverageRows(GramRows):
     """Rows that estimate how much each of them matters to a Hessian (statistical leverage)."""
 
     @abstractmethod
-    def score_squares(self, v, begin=0, end=None):
+    def score_squares(self, v: Array, begin: int = 0, end: int | None = None) -> Array:
         """Return x_i^2 . v with elementwise squares, in float64, for begin <= i < end."""
 
     @cached_property
-    def spreads(self):
+    def spreads(self) -> Array:
         """How sensitive each row's score is to the coefficients, relative to other rows, (n,).
 
         sqrt(sum_k x_k^2 / s_k), where s_k is the sum of squares of feature k over all rows,
@@ -282,6 +285,7 @@ class LeverageRows(GramRows):
         """
         stride = max(1, self.n_rows // _ROWS_FOR_SPREADS)
         some = self.take(slice(None, None, stride))
+        assert isinstance(some, GramRows)
         squares = some.combine_squares(np.ones(some.n_rows))
         # Add one row of average entries, because some features are zero in all sampled rows.
         squares += squares.sum() / max(1, some.n_rows * self.n_features)
@@ -295,12 +299,12 @@ class PreciseRows(Rows):
     """Rows with products in twice the precision, for certificates that rounding makes useless."""
 
     @abstractmethod
-    def precise_scores(self, index, w, offset):
+    def precise_scores(self, index: Array, w: Array, offset: float) -> tuple[Array, Array, Array]:
         """Return x_i.w + offset of some rows in twice the precision: high and low parts, (m,).
 
         The third array has the sums of the absolute values of their terms, (m,).
         """
 
     @abstractmethod
-    def combine_sizes(self, g):
+    def combine_sizes(self, g: Array) -> Array:
         """Return sum_i |g_i| |x_i| with elementwise absolute values, in float64, (d,)."""

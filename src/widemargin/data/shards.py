@@ -15,14 +15,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from widemargin.data import blocks
+from widemargin.data.blocks import SIZES, Sizes
 from widemargin.data.files import SMALL_COLUMNS, record_batch
 from widemargin.data.formats import MANIFEST, Manifest, Part, ShardError, part_name
 from widemargin.data.memory import CsrRows
 
-PART_BYTES = 256 << 20
 # Record batches waiting to be written: enough to keep the writer thread busy.
 _MAX_QUEUED = 4
 
@@ -38,6 +39,8 @@ class ShardWriter:
     folder : path
         Created if it does not exist; must be empty otherwise.
     format : {"arrow", "parquet"}, default="arrow"
+    sizes : Sizes
+        How large blocks and parts are.
 
     Attributes
     ----------
@@ -51,11 +54,13 @@ class ShardWriter:
     ...         writer.add(X, y)
     """
 
-    def __init__(self, folder: str | os.PathLike, format: str = "arrow") -> None:
+    def __init__(
+        self, folder: str | os.PathLike, format: str = "arrow", sizes: Sizes = SIZES
+    ) -> None:
         if format not in _SINKS:
             raise ValueError(f"format must be one of {', '.join(_SINKS)}, not {format!r}")
         self.folder = Path(folder)
-        self.format = format
+        self.format, self.sizes = format, sizes
         self.n_features = 0
         self.has: tuple[bool, bool] | None = None  # whether the first piece has (qid, weight)
         self.parts: list[Part] = []
@@ -72,7 +77,13 @@ class ShardWriter:
         self._thread = ThreadPoolExecutor(1)
         self._writing: deque[Future] = deque()
 
-    def add(self, X, y, qid=None, weight=None) -> None:
+    def add(
+        self,
+        X: sparse.spmatrix,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
+        weight: ArrayLike | None = None,
+    ) -> None:
         """Append rows.
 
         Parameters
@@ -95,10 +106,10 @@ class ShardWriter:
         if has != self.has:
             raise ValueError("qid or weight is missing in this piece, or was in earlier ones")
         self.n_features = max(self.n_features, X.shape[1])
-        for begin, end in blocks.cuts(indptr):
+        for begin, end in blocks.cuts(indptr, self.sizes.block_bytes):
             entries = slice(indptr[begin], indptr[end])
             size = blocks.decoded_bytes(end - begin, entries.stop - entries.start)
-            if self._buffered_bytes + size > blocks.BLOCK_BYTES:
+            if self._buffered_bytes + size > self.sizes.block_bytes:
                 self._flush()
             lengths = np.diff(indptr[begin : end + 1])
             some = (None if c is None else c[begin:end] for c in columns)
@@ -124,7 +135,7 @@ class ShardWriter:
             path = self.folder / part_name(len(self.parts), self.format)
             self._part = _Part(path, self.format, batch.schema)
         self._part.add(batch, values.size)
-        if self._part.file.bytes >= PART_BYTES:
+        if self._part.file.bytes >= self.sizes.part_bytes:
             self._finish_part()
 
     def _finish_part(self) -> None:
@@ -135,7 +146,9 @@ class ShardWriter:
     def __enter__(self) -> "ShardWriter":
         return self
 
-    def __exit__(self, error_type, error, traceback) -> None:
+    def __exit__(
+        self, error_type: type | None, error: BaseException | None, traceback: Any
+    ) -> None:
         try:
             if error is None:
                 self._finish()
@@ -178,7 +191,7 @@ class ShardWriter:
                 self.folder.rmdir()
 
 
-def _checked(X) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _checked(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the CSR arrays of sparse X, with sorted indices and finite float32 values."""
     if not sparse.issparse(X):
         raise TypeError(f"X must be a SciPy sparse matrix, not {type(X).__name__}")
@@ -193,7 +206,7 @@ def _checked(X) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return values, matrix.indices[:end], matrix.indptr
 
 
-def _checked_column(name: str, column) -> np.ndarray:
+def _checked_column(name: str, column: ArrayLike) -> np.ndarray:
     """Return a column of numbers in the type it is stored in."""
     values = np.asarray(column)
     if values.dtype == object:
@@ -217,7 +230,7 @@ class _CheckedFile:
         self.bytes = 0
         self.crc32 = 0
 
-    def write(self, data) -> int:
+    def write(self, data: Any) -> int:
         if self._file.closed:  # abandoned; Arrow's writers may still write
             return len(data)
         view = memoryview(data)

@@ -253,7 +253,9 @@ class _Parser:
             message = _MESSAGES[parsed.error].format(token=token)
         raise SvmlightError(f"{self.name}, line {self.lines + parsed.lines + 1}: {message}")
 
-    def _check_range(self, buffer, rounded, row_ends, labels) -> None:
+    def _check_range(
+        self, buffer: bytearray, rounded: np.ndarray, row_ends: np.ndarray, labels: np.ndarray
+    ) -> None:
         bad_labels = np.flatnonzero(~np.isfinite(labels))
         bad_values = np.flatnonzero(~np.isfinite(rounded))
         if bad_labels.size:

@@ -2,11 +2,7 @@
 
 from widemargin.datasets.folder import DATA_VARIABLE, DatasetMissing
 from widemargin.datasets.named import Dataset, equal_frequency_ranks, load, names
-from widemargin.datasets.strings import (
-    DEBIAN_SECTIONS,
-    debian_paths_batches,
-    splice_worm_batches,
-)
+from widemargin.datasets.strings import DEBIAN_SECTIONS, debian_paths_batches, splice_worm_batches
 
 __all__ = [
     "DATA_VARIABLE",

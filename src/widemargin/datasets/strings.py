@@ -36,23 +36,11 @@ DEBIAN_SECTIONS = tuple(_SECTIONS.split())
 
 
 def debian_paths_batches(rows_per_batch: int = 1 << 16) -> Iterator[pa.RecordBatch]:
-    """Stream debian_paths from its compressed file. Needs pyarrow.
+    """Stream debian_paths from its compressed file, sorted by path. Needs pyarrow.
 
-    Parameters
-    ----------
-    rows_per_batch : int, default=65536
-        Number of rows of each batch but the last.
-
-    Returns
-    -------
-    iterator of pyarrow.RecordBatch
-        Columns ``label``, int64, the index of the section in ``DEBIAN_SECTIONS`` (the first one
-        if a file belongs to several packages), and ``path``, utf8. Sorted by path.
-
-    Raises
-    ------
-    DatasetMissing
-        It is not in ``$WIDEMARGIN_DATA``.
+    Columns are ``label``, int64, the index of the section in ``DEBIAN_SECTIONS`` (the first one if
+    a file belongs to several packages), and ``path``, utf8. Raises DatasetMissing if the file is
+    not in ``$WIDEMARGIN_DATA``.
     """
     folder = _folder_of("debian_paths", _DEBIAN, _DEBIAN_HOME)
     return _read_debian_paths(folder / _DEBIAN, rows_per_batch)
@@ -61,33 +49,15 @@ def debian_paths_batches(rows_per_batch: int = 1 << 16) -> Iterator[pa.RecordBat
 def splice_worm_batches(rows_per_batch: int = 1 << 12) -> Iterator[pa.RecordBatch]:
     """Stream splice_worm. Needs pyarrow.
 
-    Parameters
-    ----------
-    rows_per_batch : int, default=4096
-        Number of rows of each batch but the last.
-
-    Returns
-    -------
-    iterator of pyarrow.RecordBatch
-        Columns ``label``, int64, -1 or 1, and ``sequence``, utf8, of 398 letters each.
-
-    Raises
-    ------
-    DatasetMissing
-        It is not in ``$WIDEMARGIN_DATA``.
+    Columns are ``label``, int64, -1 or 1, and ``sequence``, utf8, of 398 letters each. Raises
+    DatasetMissing if the file is not in ``$WIDEMARGIN_DATA``.
     """
-    folder = _folder_of("splice_worm", SPLICE, SPLICE_HOME)
-    return _splice_worm_batches(folder, rows_per_batch)
-
-
-def _splice_worm_batches(folder: Path, rows_per_batch: int) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
-    labels, strings = read_splice_worm(folder)
-    for begin in range(0, len(labels), rows_per_batch):
-        part = slice(begin, begin + rows_per_batch)
-        columns = [pa.array(labels[part], pa.int64()), pa.array(strings[part], pa.utf8())]
-        yield pa.record_batch(columns, names=["label", "sequence"])
+    labels, strings = read_splice_worm(_folder_of("splice_worm", SPLICE, SPLICE_HOME))
+    columns = [pa.array(labels, pa.int64()), pa.array(strings, pa.utf8())]
+    batch = pa.record_batch(columns, names=["label", "sequence"])
+    return iter(pa.Table.from_batches([batch]).to_batches(rows_per_batch))
 
 
 def read_splice_worm(folder: Path) -> tuple[list[int], list[bytes]]:

@@ -12,22 +12,10 @@ NOT_FINITE = 3
 
 @kernel(fastmath=())
 def first_fault(values, indices, indptr, n_features):
-    """Find the first entry that kernels could not use.
+    """Find the first entry that kernels could not use; indptr (n + 1,) rises from 0 to m.
 
-    Parameters
-    ----------
-    values : (m,) float32 array
-    indices : (m,) uint32 array
-    indptr : (n + 1,) uint32 array
-        Rises from 0 to m.
-    n_features : int
-
-    Returns
-    -------
-    fault, row, entry : int
-        `OK`, or the kind of fault, and its place.
-    end : int
-        One more than the largest index, if all is well.
+    Returns `OK`, or the kind of fault; its row and entry; and one more than the largest index, if
+    all is well.
     """
     end = np.int64(0)
     for i in range(indptr.size - 1):

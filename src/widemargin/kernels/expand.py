@@ -40,21 +40,10 @@ def substrings(
     numbered level by level from 0, the root. The children of node v are
     n_letters * v + 1 .. n_letters * (v + 1).
 
-    Parameters
-    ----------
-    text : (m,) uint8 array
-    begins : (n,) int64 array
-        Where each string begins. Each string has one letter for each position.
-    codes : (256,) int64 array
-        1 .. n_letters for the bytes that are letters, 0 for all others.
-    features : (n_positions,) int64 array
-        First feature of each position.
-    roots : (max_degree,) float64 array
-        Value of a substring of 1, 2, ... letters, before the row is scaled.
-    squares : (max_degree + 1,) float64 array
-        Sums of the squares of the first 0, 1, ... of the `roots`.
-    indices, values, row_ends : int32, float32, (n + 1,) int64 arrays
-        Out.
+    Each string has one letter for each position. `codes` (256,) are 1 .. n_letters for the bytes
+    that are letters, 0 for all others. `features` (n_positions,) are the first feature of each
+    position. `roots` (max_degree,) are the values of substrings of 1, 2, ... letters, before the
+    row is scaled, and `squares` (max_degree + 1,) sums of squares of the first 0, 1, ... of them.
     """
     n_positions, max_degree = features.size, roots.size
     letters = np.empty(n_positions, dtype=np.int64)
@@ -215,23 +204,9 @@ def hashed_ngrams(
     Its bits are mixed before the high ones are used. A token is a byte, or the hash of the bytes
     of a word.
 
-    Parameters
-    ----------
-    text : (m,) uint8 array
-    begins, ends : (n,) int64 arrays
-        Where each string begins and ends.
-    in_words : bool
-        Whether tokens are words: the longest sequences of ASCII letters, digits, underscores and
-        bytes from 128 on. Otherwise tokens are bytes.
-    shortest, longest : uint64
-        Smallest and largest number of tokens in an n-gram.
-    seed : uint64
-    key_bits : int
-        The features are 0 .. 2^key_bits - 1; at most 31.
-    unit_length : bool
-        Whether rows are scaled to unit length.
-    indices, values, row_ends : int32, float32, (n + 1,) int64 arrays
-        Out.
+    If `in_words`, tokens are the longest sequences of ASCII letters, digits, underscores and bytes
+    from 128 on; else bytes. N-grams have `shortest` to `longest` tokens. The features are
+    0 .. 2^key_bits - 1; key_bits is at most 31. If `unit_length`, rows are scaled to unit length.
     """
     most_tokens = np.int64(0)
     for i in range(low, high):

@@ -5,7 +5,12 @@ maxima, and a kink is a very steep slope: residuals are differences of numbers a
 as 1, so they are either 0 or large enough for the slope to reach its bound.
 """
 
+from typing import TypeAlias
+
 from numba.extending import register_jitable
+
+#: the numbers of a loss: eps, low, high, bend
+Numbers: TypeAlias = tuple[float, float, float, float]
 
 _VERTICAL = 1e300
 

@@ -33,19 +33,10 @@ def pair_weights(ranks, scores, weights, query_ends, ordered, pairs):
 
     Only non-negative numbers are added, so nothing cancels: counts are exact up to 2^52 pairs.
 
-    Parameters
-    ----------
-    ranks : (n,) int64 array
-        Rank of each row among the distinct targets of its query, from 0 without gaps.
-    scores : (n,) float64 array
-        Non-decreasing inside each query.
-    weights : (n,) float64 array
-    query_ends : (q,) int64 array
-        End of each query's rows, which are neighbours.
-    ordered : (q,) float64 array
-        Out: weight of the pairs with s_i > s_j, and half the weight of those with s_i = s_j.
-    pairs : (q,) float64 array
-        Out: weight of all pairs.
+    `ranks` (n,) are those of the targets among the distinct ones of the query, from 0 without
+    gaps. `scores` (n,) never decrease inside a query. `query_ends` (q,) are the ends of the
+    queries' rows. `ordered` (q,) receive the weight of the pairs with s_i > s_j, and half the
+    weight of those with s_i = s_j; `pairs` (q,) the weight of all pairs.
     """
     most_ranks = ranks.max() + 1
     tree = np.empty(most_ranks + 1)

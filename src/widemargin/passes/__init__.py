@@ -5,11 +5,12 @@ arrays it is given say which. Sums come back as plain numbers, vectors stay wher
 """
 
 from types import ModuleType
+from typing import Any
 
 from widemargin.passes import cpu
 
 
-def of(array) -> ModuleType:
+def of(array: Any) -> ModuleType:
     """Return the module whose passes work where `array` is."""
     if type(array).__module__ == "numpy":
         return cpu

@@ -1,67 +1,53 @@
 """Passes by compiled kernels, over chunks of the rows if there are several threads."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import scipy.linalg
+from numpy import ndarray as Array
 
 from widemargin import threads
 from widemargin.kernels import newton as newton_kernels
 from widemargin.kernels import risk as kernels
-from widemargin.passes.sweeps import pair_sums
-
-__all__ = [
-    "ROWS_PER_ROUND",
-    "advance",
-    "changed",
-    "curvature",
-    "dual_point",
-    "lowest",
-    "margin_cut",
-    "margin_rates",
-    "margin_sums",
-    "most_planes",
-    "multiclass_cut",
-    "multiclass_mix",
-    "multiclass_sums",
-    "pair_sums",
-    "places",
-    "products",
-    "rates",
-    "solve_definite",
-    "way",
-    "weighted_sum",
-]
+from widemargin.kernels.loss import Numbers
+from widemargin.passes.sweeps import pair_sums as pair_sums
 
 #: rows times steps that a round of a line search may evaluate, as a fraction of all rows
 ROWS_PER_ROUND = 0.25
 
 
-def margin_cut(y, cost, loss, S):
+def _cut(work: int, *arguments: Any) -> list[tuple]:
+    """Return the arguments of each thread's call: vectors (n,) are cut, others stay as they are.
+
+    `work` is how many numbers a row costs.
+    """
+    n_rows = arguments[0].size
+    return [
+        tuple(a[begin:end] if isinstance(a, np.ndarray) else a for a in arguments)
+        for begin, end in threads.chunks(n_rows, work * n_rows)
+    ]
+
+
+def margin_cut(y: Array, cost: Array, loss: Numbers, S: Array) -> tuple[Array, float, float, int]:
     """Return the slope of a margin loss at S, (n,), and loss, -r* of the slope, rows with loss.
 
     `loss` are its numbers, see losses.py.
     """
     slope = np.empty(S.shape)
-
-    def chunk(begin, end):
-        part = slice(begin, end)
-        return kernels.margin_cut(y[part], cost[part], loss, S[part], slope[part])
-
-    return slope, *threads.sums(chunk, threads.chunks(S.size, 4 * S.size))
+    return slope, *threads.sums(kernels.margin_cut, _cut(4, y, cost, loss, S, slope))
 
 
-def margin_rates(y, S, D):
+def margin_rates(y: Array, S: Array, D: Array) -> tuple[Array, Array]:
     """Return residual and rate, (n,): 1 - y s is residual + step rate along S + step D."""
     residual, rate = np.empty(S.shape), np.empty(S.shape)
-
-    def chunk(begin, end):
-        part = slice(begin, end)
-        kernels.margin_rates(y[part], S[part], D[part], residual[part], rate[part])
-
-    threads.run(chunk, threads.chunks(S.size, 4 * S.size))
+    threads.run(kernels.margin_rates, _cut(4, y, S, D, residual, rate))
     return residual, rate
 
 
-def margin_sums(residual, rate, cost, loss, steps):
+def margin_sums(
+    residual: Array, rate: Array, cost: Array, loss: Numbers, steps: Array
+) -> tuple[Array, Array]:
     """Return value, slope and curvature of the losses at p steps, (p, 3), and rows' pieces.
 
     Pieces are (p, n): the piece of its loss that each row is on. On a GPU they are (p - 1,): how
@@ -69,7 +55,7 @@ def margin_sums(residual, rate, cost, loss, steps):
     """
     pieces = np.empty((steps.size, residual.size), dtype=np.uint8)
 
-    def chunk(begin, end):
+    def chunk(begin: int, end: int) -> Array:
         sums = np.zeros((steps.size, 3))
         part = slice(begin, end)
         rows = residual[part], rate[part], cost[part]
@@ -81,7 +67,7 @@ def margin_sums(residual, rate, cost, loss, steps):
     return sum(others, start=first), pieces
 
 
-def changed(pieces, j):
+def changed(pieces: Array, j: int) -> Array | None:
     """Return the rows on other pieces at step j + 1 than at step j, (m,); None if there are none.
 
     On a GPU, other rows may be among them.
@@ -90,7 +76,7 @@ def changed(pieces, j):
     return rows if rows.size else None
 
 
-def multiclass_cut(y, cost, S):
+def multiclass_cut(y: Array, cost: Array, S: Array) -> tuple[Array, Array, float, float, int]:
     """Return slope (n, k) and worst classes (n,) at S (n, k), then as `margin_cut`.
 
     The worst class of a row without a loss is its own.
@@ -105,7 +91,9 @@ def multiclass_cut(y, cost, S):
     return slope, worst, *threads.sums(kernels.multiclass_cut, chunks)
 
 
-def multiclass_sums(y, cost, S, D, steps):
+def multiclass_sums(
+    y: Array, cost: Array, S: Array, D: Array, steps: Array
+) -> tuple[Array, Array]:
     """Return value, slope and curvature at S + step D, (n, k) each, as `margin_sums` does.
 
     Pieces are worst classes.
@@ -113,7 +101,7 @@ def multiclass_sums(y, cost, S, D, steps):
     S, D = np.asfortranarray(S), np.asfortranarray(D)
     pieces = np.empty((steps.size, y.size), dtype=y.dtype)
 
-    def chunk(begin, end):
+    def chunk(begin: int, end: int) -> Array:
         sums = np.zeros((steps.size, 3))
         kernels.multiclass_line(y, cost, S.T, D.T, steps, begin, end, sums, pieces)
         return sums
@@ -123,24 +111,18 @@ def multiclass_sums(y, cost, S, D, steps):
     return sum(others, start=first), pieces
 
 
-def multiclass_mix(y, cost, weight, worst, A):
+def multiclass_mix(y: Array, cost: Array, weight: float, worst: Array, A: Array) -> None:
     """Subtract weight times the slope of a cut, given by its worst classes, from A (n, k)."""
     kernels.multiclass_mix(y, cost, weight, worst, A.T)
 
 
-def advance(S, D, step, beyond):
+def advance(S: Array, D: Array, step: float, beyond: float) -> None:
     """S receives S + step D, and D the point a fraction `beyond` of D farther on."""
     S, D = S.ravel(order="K"), D.ravel(order="K")  # views
-    threads.run(
-        kernels.advance,
-        [
-            (S[begin:end], D[begin:end], step, beyond)
-            for begin, end in threads.chunks(S.size, 2 * S.size)
-        ],
-    )
+    threads.run(kernels.advance, _cut(2, S, D, step, beyond))
 
 
-def way(start, end):
+def way(start: Array, end: Array) -> tuple[Array, Array]:
     """Return end - start, (d,), and |way|^2, start . way and |start|^2, in p parts, (p, 3).
 
     On a GPU these stay there.
@@ -149,17 +131,17 @@ def way(start, end):
     return ahead, np.array([[ahead @ ahead, start @ ahead, start @ start]])
 
 
-def weighted_sum(weights, vectors):
+def weighted_sum(weights: Array, vectors: Array) -> Array:
     """Return the sum of the first m of `vectors` times weights (m,), on the host: (d,)."""
     return weights @ vectors[: weights.size]
 
 
-def most_planes():
+def most_planes() -> int:
     """Return for how many planes a device solves the reduced dual itself: none on the host."""
     return 0
 
 
-def products(vectors, v):
+def products(vectors: Array, v: Array) -> Callable[[], Array]:
     """Return a function that returns the products of `vectors` (m, d), and of v itself, with v.
 
     They are on the host, (m + 1,). The function waits for a GPU, but not for work that was started
@@ -169,7 +151,7 @@ def products(vectors, v):
     return lambda: found
 
 
-def rates(y, change, shift):
+def rates(y: Array, change: Array, shift: float) -> Array:
     """Return the rate of z = 1 - y s along scores that change by `change` + `shift`, (n,)."""
     return -y * (change + shift)
 
@@ -180,19 +162,29 @@ ROUNDING = 1e-15
 TRIALS = 100
 
 
-def lowest(z, rate, cost, smooth, slope, curvature, guess, slope_left):
+def lowest(
+    z: Array,
+    rate: Array,
+    cost: Array,
+    smooth: Numbers,
+    slope: float,
+    curvature: float,
+    guess: float,
+    slope_left: float,
+) -> tuple[float, float]:
     """Return t where  slope t + 1/2 curvature t^2 + smooth losses(z + t rate)  is lowest.
 
     And the curvature there. `slope_left` is the fraction of the first slope that may be left. If
     it is positive, the line goes downhill at t = 0, but for rounding; else t may have either sign.
     The method is Newton's, on the slope, which is a rising piecewise linear function of t, with
-    a bracket around its root.
+    a bracket around its root. `smooth` are the numbers of the loss with a larger bend, see
+    kernels/newton.py.
     """
+    chunks = _cut(3, z, rate, cost, smooth)
 
-    chunks = threads.chunks(z.size, 3 * z.size)
-
-    def evaluate(step):
-        of_losses, curved, size = _smooth_slope(z, rate, cost, smooth, step, chunks)
+    def evaluate(step: float) -> tuple[float, float, float]:
+        calls = [(*chunk, step) for chunk in chunks]
+        of_losses, curved, size = threads.sums(newton_kernels.smooth_slope, calls)
         terms = size + abs(slope) + abs(curvature * step)
         return of_losses + slope + curvature * step, curved + curvature, terms
 
@@ -225,49 +217,24 @@ def lowest(z, rate, cost, smooth, slope, curvature, guess, slope_left):
     return step, curved
 
 
-def _smooth_slope(z, rate, cost, smooth, step, chunks):
-    """Return the smoothed losses' slope along z + step rate, its curvature, and sum of |terms|.
-
-    `smooth` are the numbers of the loss with a larger bend, see kernels/newton.py.
-    """
-    if len(chunks) == 1:  # what follows would take longer than the sums over few rows
-        return newton_kernels.smooth_slope(z, rate, cost, smooth, step)
-
-    def chunk(begin, end):
-        part = slice(begin, end)
-        return newton_kernels.smooth_slope(z[part], rate[part], cost[part], smooth, step)
-
-    return threads.sums(chunk, chunks)
-
-
-def curvature(z, cost, smooth):
+def curvature(z: Array, cost: Array, smooth: Numbers) -> tuple[Array, int, float]:
     """Return the smoothed losses' curvatures, (n,), how many are not zero, and their sum."""
     weight = np.empty(z.size)
-
-    def chunk(begin, end):
-        part = slice(begin, end)
-        return newton_kernels.curvature(z[part], cost[part], smooth, weight[part])
-
-    return weight, *threads.sums(chunk, threads.chunks(z.size, 3 * z.size))
+    return weight, *threads.sums(newton_kernels.curvature, _cut(3, z, cost, smooth, weight))
 
 
-def dual_point(z, y, cost, smooth, bend):
+def dual_point(z: Array, y: Array, cost: Array, smooth: Numbers, bend: float) -> tuple:
     """Return A (n,), the smoothed losses' dual variables, and sums: see kernels/newton.py."""
     A = np.empty(z.size)
-
-    def chunk(begin, end):
-        part = slice(begin, end)
-        return newton_kernels.dual_point(z[part], y[part], cost[part], smooth, bend, A[part])
-
-    return A, *threads.sums(chunk, threads.chunks(z.size, 4 * z.size))
+    return A, *threads.sums(newton_kernels.dual_point, _cut(4, z, y, cost, smooth, bend, A))
 
 
-def places(weight, count):
+def places(weight: Array, count: int) -> Array:
     """Return the places of the `count` nonzero weights, (count,)."""
     return np.flatnonzero(weight != 0.0)  # a mask takes an eighth of the time
 
 
-def solve_definite(matrix: np.ndarray, right: np.ndarray) -> np.ndarray | None:
+def solve_definite(matrix: Array, right: Array) -> Array | None:
     """Return matrix^-1 right on the host; None if the matrix is not positive definite.
 
     Only the lower triangle of the matrix is used.

@@ -5,38 +5,18 @@ copy to the host if it returns sums. The others are array expressions, which run
 that dispatch NumPy's functions.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+from numpy import ndarray as Array
 
 from widemargin import meeting
 from widemargin.arrays import on_host
+from widemargin.kernels.loss import Numbers
 from widemargin.passes import cpu
 from widemargin.passes.cpu import ROUNDING, TRIALS
-from widemargin.passes.pairs import pair_sums
-
-__all__ = [
-    "ROWS_PER_ROUND",
-    "advance",
-    "ascend",
-    "changed",
-    "curvature",
-    "dual_point",
-    "lowest",
-    "margin_cut",
-    "margin_rates",
-    "margin_sums",
-    "margin_walk",
-    "most_planes",
-    "multiclass_cut",
-    "multiclass_mix",
-    "multiclass_sums",
-    "pair_sums",
-    "places",
-    "products",
-    "rates",
-    "solve_definite",
-    "way",
-    "weighted_sum",
-]
+from widemargin.passes.pairs import pair_sums as pair_sums
 
 #: rows times steps that a round of a line search may evaluate, as a fraction of all rows: a round
 #: takes its time to wait for its end
@@ -47,47 +27,50 @@ ROWS_PER_ROUND = 32.0
 _ROUNDS, _ENOUGH = 16, 1e-12
 
 
-def _cuda():
+def _cuda() -> Any:
     # Imported when needed: it needs CuPy.
     from widemargin.kernels import cuda
 
     return cuda
 
 
-def margin_cut(y, cost, loss, S):
+def margin_cut(y: Array, cost: Array, loss: Numbers, S: Array) -> tuple[Array, float, float, int]:
     slope = np.empty_like(S)
     sums = _cuda().sums("margin_cut", S.size, 3, (y, cost, *loss, S, slope))
     return slope, *sums
 
 
-def margin_rates(y, S, D):
+def margin_rates(y: Array, S: Array, D: Array) -> tuple[Array, Array]:
     residual, rate = np.empty_like(S), np.empty_like(S)
     _cuda().launch("margin_rates", S.size, (y, S, D, residual, rate, S.size))
     return residual, rate
 
 
-def margin_walk(y, cost, loss, S, T, penalty, rounding, moved, guess, instead_of_zero, beyond):
+def margin_walk(
+    y: Array, cost: Array, loss: Numbers, S: Array, T: Array, penalty: Array, *numbers: float
+) -> tuple[Array, Array, Callable[[], Array]]:
     """Find the step from S to T at which  1/2 a step^2 + b step + losses  is lowest, and take it.
 
-    `penalty` are sums of a, b and c, as `way` returns them. If a is less than `rounding` c, the
-    way is `moved`, the same for all rows. If the step is 0, `instead_of_zero` is taken. S becomes
-    the scores there. Returns the slope of the losses at a point farther on, (n,), by a fraction
-    `beyond` of what is left of the way; packed bits, which tell where it is not 0; and a function
-    that waits for numbers: the step, a, b, c, the losses at its end, and loss, -r* of the slope
-    and rows with a loss at the point farther on. On the host these are several passes, see `exact`
-    in solvers/line_search.py.
+    `penalty` are sums of a, b and c, as `way` returns them. `numbers` are `rounding`, `moved`,
+    `guess`, the step to begin at, `instead_of_zero` and `beyond`. If a is less than `rounding` c,
+    the way is `moved`, the same for all rows. If the step is 0, `instead_of_zero` is taken. S
+    becomes the scores there. Returns the slope of the losses at a point farther on, (n,), by a
+    fraction `beyond` of what is left of the way; packed bits, which tell where it is not 0; and a
+    function that waits for numbers: the step, a, b, c, the losses at its end, and loss, -r* of the
+    slope and rows with a loss at the point farther on. On the host these are several passes, see
+    `exact` in solvers/line_search.py.
     """
     residual, rate, slope = np.empty_like(S), np.empty_like(S), np.empty_like(S)
     lossy = np.empty_like(S, shape=(-(-S.size // 32),), dtype=np.uint32)
-    numbers = map(float, (rounding, moved, guess, instead_of_zero, beyond, _ENOUGH))
-    arguments = (y, cost, *loss, S, T, penalty, np.int32(len(penalty)), *numbers)
-    arguments += (np.int32(_ROUNDS), residual, rate, slope, lossy)
-    cuda = _cuda()
-    found = cuda.start_together("margin_walk", S.size, 18, 8, arguments)
+    arguments = (y, cost, *loss, S, T, penalty, np.int32(len(penalty)), *map(float, numbers))
+    arguments += (_ENOUGH, np.int32(_ROUNDS), residual, rate, slope, lossy)
+    found = _cuda().start_together("margin_walk", S.size, 18, 8, arguments)
     return slope, lossy.view(np.uint8)[: -(-S.size // 8)], found
 
 
-def margin_sums(residual, rate, cost, loss, steps):
+def margin_sums(
+    residual: Array, rate: Array, cost: Array, loss: Numbers, steps: Array
+) -> tuple[Array, Array]:
     cuda, found = _cuda(), []
     for begin in range(0, steps.size, cuda.STEPS):
         some = steps[begin : begin + cuda.STEPS + 1]
@@ -98,35 +81,37 @@ def margin_sums(residual, rate, cost, loss, steps):
     return sums[:, :3], sums[:-1, 3]
 
 
-def changed(pieces, j):
+def changed(pieces: Array, j: int) -> Array | slice | None:
     if pieces.ndim == 1:  # counts of rows that change, without a list: return all rows, or none
         return slice(None) if pieces[j] else None
     return cpu.changed(pieces, j)
 
 
-def advance(S, D, step, beyond):
+def advance(S: Array, D: Array, step: float, beyond: float) -> None:
     _cuda().launch("advance", S.size, (S, D, float(step), float(beyond), S.size))
 
 
-def way(start, end):
+def way(start: Array, end: Array) -> tuple[Array, Array]:
     ahead = np.empty_like(start)
     return ahead, _cuda().partial_sums("way", start.size, 3, (start, end, ahead))
 
 
-def weighted_sum(weights, vectors):
+def weighted_sum(weights: Array, vectors: Array) -> Array:
     return _cuda().weighted_sum(weights, vectors)
 
 
-def products(vectors, v):
+def products(vectors: Array, v: Array) -> Callable[[], Array]:
     return _cuda().products(vectors, v)
 
 
-def most_planes():
+def most_planes() -> int:
     """Return for how many planes `ascend` can solve the reduced dual."""
     return _cuda().most_planes()
 
 
-def ascend(H, c, z, height, tolerance, value, last):
+def ascend(
+    H: Array, c: Array, z: Array, height: float, tolerance: float, value: float, last: Array
+) -> Any:
     """Begin to solve a reduced dual without a free intercept; see solvers/reduced_dual.py.
 
     `last` is what `products` has returned for the last plane: H (m, m) may lack its row and
@@ -138,39 +123,48 @@ def ascend(H, c, z, height, tolerance, value, last):
     return _cuda().ascend(H, c, z, height, tolerance, value, last)
 
 
-def rates(y, change, shift):
+def rates(y: Array, change: Array, shift: float) -> Array:
     rate = np.empty_like(change)
     _cuda().launch("rates", change.size, (y, change, float(shift), rate, change.size))
     return rate
 
 
-def lowest(z, rate, cost, smooth, slope, curvature, guess, slope_left):
+def lowest(
+    z: Array,
+    rate: Array,
+    cost: Array,
+    smooth: Numbers,
+    slope: float,
+    curvature: float,
+    guess: float,
+    slope_left: float,
+) -> tuple[float, float]:
     numbers = (slope, curvature, guess, slope_left, ROUNDING)
     arguments = (z, rate, cost, *map(float, (*smooth, *numbers)), np.int32(TRIALS))
     step, curved = _cuda().start_together("lowest", z.size, 6, 2, arguments)()
     return float(step), float(curved)
 
 
-def curvature(z, cost, smooth):
+def curvature(z: Array, cost: Array, smooth: Numbers) -> tuple[Array, int, float]:
     weight = np.empty_like(z)
     arguments = (z, cost, *map(float, smooth), weight)
     return weight, *_cuda().sums("curvature", z.size, 2, arguments)
 
 
-def dual_point(z, y, cost, smooth, bend):
+def dual_point(z: Array, y: Array, cost: Array, smooth: Numbers, bend: float) -> tuple:
     A = np.empty_like(z)
     arguments = (z, y, cost, *map(float, smooth), float(bend), A)
     return A, *_cuda().sums("dual_point", z.size, 8, arguments)
 
 
-def places(weight, count):
+def places(weight: Array, count: int) -> Array:
     # As flatnonzero, without waiting for the count.
     found = np.empty_like(weight, shape=(count,), dtype=np.int64)
     _cuda().start_together("places", weight.size, 1, 0, (weight, found))
     return found
 
 
-def solve_definite(matrix, right):
+def solve_definite(matrix: Array, right: Array) -> Array | None:
     begun = _cuda().solve_definite(matrix, right)
     with meeting.waiting():
         found = on_host(begun)
@@ -181,7 +175,7 @@ def solve_definite(matrix, right):
 # --- several classes ------------------------------------------------------------------------
 
 
-def _own_and_worst(y, S):
+def _own_and_worst(y: Array, S: Array) -> tuple[Array, Array, Array]:
     """Return own score, highest of all others + 1 and own, and the class of that, (n,) each."""
     own_class = np.arange(S.shape[1], like=y) == y[:, None]
     raised = S - own_class
@@ -189,7 +183,7 @@ def _own_and_worst(y, S):
     return own, raised.max(axis=1) + 1.0, raised.argmax(axis=1).astype(y.dtype)
 
 
-def multiclass_cut(y, cost, S):
+def multiclass_cut(y: Array, cost: Array, S: Array) -> tuple[Array, Array, float, float, int]:
     own, highest, worst = _own_and_worst(y, S)
     lossy = (worst != y) & (cost > 0.0)
     worst = np.where(lossy, worst, y)
@@ -200,7 +194,9 @@ def multiclass_cut(y, cost, S):
     return slope, worst, value, float(pull.sum()), int(lossy.sum())
 
 
-def multiclass_sums(y, cost, S, D, steps):
+def multiclass_sums(
+    y: Array, cost: Array, S: Array, D: Array, steps: Array
+) -> tuple[Array, Array]:
     sums, pieces = [], []
     rows = np.arange(y.size, like=y)
     for step in steps.tolist():
@@ -212,7 +208,7 @@ def multiclass_sums(y, cost, S, D, steps):
     return np.pad(values_and_slopes, ((0, 0), (0, 1))), np.stack(pieces)
 
 
-def multiclass_mix(y, cost, weight, worst, A):
+def multiclass_mix(y: Array, cost: Array, weight: float, worst: Array, A: Array) -> None:
     classes = np.arange(A.shape[1], like=y)
     step = (weight * cost)[:, None]
     A -= step * (classes == worst[:, None])

@@ -17,9 +17,11 @@ Weights are added up in fixed point. Sums of integers do not depend on their ord
 differs from run to run, and differences of prefix sums lose no digits.
 """
 
+from collections.abc import Callable
 from math import frexp, ldexp
 
 import numpy as np
+from numpy import ndarray as Array
 
 from widemargin.kernels.pairwise import BLUR, MARGIN, MOST_NEAR
 from widemargin.rounding import SUM
@@ -28,33 +30,19 @@ from widemargin.rounding import SUM
 _WEIGHT_BITS = 60
 
 
-def pair_sums(S, starts, n_levels, member, level, weight):
+def pair_sums(
+    S: Array, starts: Array, n_levels: Array, member: Array, level: Array, weight: Array
+) -> tuple[float, float, Array, float]:
     """Return the pairwise hinge at S and the plane that touches it there.
 
-    Parameters
-    ----------
-    S : array of float64, shape (n,)
-        Scores of the rows in pairs, group by group.
-    starts : array of int, shape (g + 1,)
-        Where groups begin and end.
-    n_levels : ndarray of int, shape (g,)
-        How many grades each group has; on the host.
-    member : array of int, shape (n,)
-        Group of each row, from 0 to g - 1, never decreasing.
-    level : array of int, shape (n,)
-        Grade of each row, numbered from 0 within its group.
-    weight : array of float64, shape (n,)
-        u_i > 0.
+    S (n,) are the scores of the rows in pairs, group by group, which begin and end at starts
+    (g + 1,). n_levels (g,), on the host, are the numbers of grades in each group. member, level
+    and weight (n,) are each row's group, never decreasing; its grade, numbered from 0 within the
+    group; and its u_i > 0.
 
-    Returns
-    -------
-    value : float
-        Where more pairs than a few are a hair's breadth short of their margin, a bound above it.
-        If more than a few pairs are very close to their margin, an upper bound on it.
-        -r* of the slope: r(S') >= slope @ S' + constant, with equality at S but for such pairs.
-    slope : array of float64, shape (n,)
-    blur : float
-        A bound on the rounding error of the value.
+    Returns the value; -r* of the slope; the slope (n,); and a bound on the rounding error of the
+    value. If more than a few pairs are very close to their margin, the value is an upper bound.
+    r(S') >= slope @ S' + constant, with equality at S but for such pairs.
     """
     order = _order(S, starts, member)
     S, level, weight = S[order], level[order], weight[order]
@@ -84,7 +72,7 @@ def pair_sums(S, starts, n_levels, member, level, weight):
     return value, constant, slope, blur
 
 
-def _order(S, starts, member):
+def _order(S: Array, starts: Array, member: Array) -> Array:
     """Return the order of the rows by group and score, (n,)."""
     order = np.argsort(S, kind="stable")
     if starts.shape[0] == 2:
@@ -92,7 +80,7 @@ def _order(S, starts, member):
     return order[np.argsort(member[order], kind="stable")]
 
 
-def _windows(S, begin, end, largest):
+def _windows(S: Array, begin: Array, end: Array, largest: int) -> Array:
     """Return the windows of the rows that have a loss with each row, (4, n).
 
     The first two are the begin and end of the window of rows above it in a pair, the last two
@@ -103,7 +91,7 @@ def _windows(S, begin, end, largest):
     return np.stack([begin, above, below, end])
 
 
-def _losses_left_out(begin, nearest, S, level, weight):
+def _losses_left_out(begin: Array, nearest: Array, S: Array, level: Array, weight: Array) -> float:
     """Return the losses of pairs that are not in the plane; see kernels/pairwise.py.
 
     begin (n,) is the begin of each row's group. nearest (n,) is the first row that is too near to
@@ -125,12 +113,14 @@ def _losses_left_out(begin, nearest, S, level, weight):
     return losses + float(np.where(left, weight * weight_below * most, 0.0).sum())
 
 
-def _lossy(above, below):
+def _lossy(above: Array, below: Array) -> Array:
     """Return which pairs have a loss, in the same way from both sides, whatever rounding does."""
     return above - MARGIN < below
 
 
-def _first_without(holds, S, begin, end, largest):
+def _first_without(
+    holds: Callable[[Array], Array], S: Array, begin: Array, end: Array, largest: int
+) -> Array:
     """Return the first row from `begin` whose score lacks a property, or `end`, (n,).
 
     Rows are in increasing order of score, and those with the property come first. `largest` is the
@@ -144,7 +134,7 @@ def _first_without(holds, S, begin, end, largest):
     return found
 
 
-def _weigh(windows, level, units, n_levels):
+def _weigh(windows: Array, level: Array, units: Array, n_levels: int) -> tuple[Array, Array]:
     """Return the weight above each row in its first window, and below it in its second, (n,).
 
     The weights `units`, (n,), are integers. The windows, (4, n), are those of `_windows`.
@@ -172,13 +162,13 @@ def _weigh(windows, level, units, n_levels):
     return above, below
 
 
-def _prefix_sums(values):
+def _prefix_sums(values: Array) -> Array:
     """Return the sums of the values before each place, and of all, (n + 1,)."""
     sums = np.cumsum(values, dtype=np.int64)
     return np.concatenate([np.zeros_like(sums, shape=1), sums])
 
 
-def _moved(values, place):
+def _moved(values: Array, place: Array) -> Array:
     moved = np.zeros_like(values)
     moved[place] = values
     return moved

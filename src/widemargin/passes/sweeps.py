@@ -1,8 +1,10 @@
 """The pairwise hinge by sweeps over sorted rows, one after another: see kernels/pairwise.py."""
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
+from numpy import ndarray as Array
 
 from widemargin import threads
 from widemargin.kernels import pairwise as kernels
@@ -15,7 +17,7 @@ BLUR = kernels.BLUR
 _MOVES = 8
 
 
-def weigh_pairs(ends, by_level):
+def weigh_pairs(ends: Array, by_level: Array) -> Array:
     """Return the weight of all pairs of each group, (g,), by the weights of its rows per level.
 
     Levels are listed group by group; ends (g,) are the ends of the groups in this list.
@@ -25,29 +27,34 @@ def weigh_pairs(ends, by_level):
     return total
 
 
-def pair_sums(S, starts, n_levels, member, level, weight):
+def pair_sums(
+    S: Array, starts: Array, n_levels: Array, member: Array, level: Array, weight: Array
+) -> tuple[float, float, Array, float]:
     """Return value, -r* of the slope, slope, and blur; for the arguments see passes/pairs.py."""
     slope = np.empty(S.shape)
 
-    def chunk(first, last):
-        return _groups(S, starts, n_levels, member, level, weight, first, last, slope)
+    def chunk(first: int, last: int) -> tuple[float, float, float]:
+        return _groups(S, (starts, n_levels, member, level, weight), first, last, slope)
 
-    ends = [end for _, end in threads.chunks(S.size, 64 * S.size)]
-    ends = np.unique(np.searchsorted(starts, ends))  # chunks of whole groups
+    cuts = [end for _, end in threads.chunks(S.size, 64 * S.size)]
+    ends = np.unique(np.searchsorted(starts, cuts))  # chunks of whole groups
     sums = threads.run(chunk, list(pairwise([0, *ends])))
     value, constant, terms = np.sum(sums, axis=0)
     # Rows are added up one by one, by their levels and by their scores.
     return float(value), float(constant), slope, gamma(4 * S.size + 64) * float(terms)
 
 
-def _groups(S, starts, n_levels, member, level, weight, first, last, slope):
+def _groups(
+    S: Array, paired: tuple[Array, ...], first: int, last: int, slope: Array
+) -> tuple[float, float, float]:
     """Sweep over the groups `first` to `last`; return value, constant, and size of the terms."""
+    starts, n_levels, member, level, weight = paired
     part = slice(starts[first], starts[last])
     starts, n_levels = starts[first : last + 1] - part.start, n_levels[first:last]
     order, S = _sorted(S[part], starts, member[part] - first)
     level, weight = level[part][order], weight[part][order]
 
-    def sweep(kernel):
+    def sweep(kernel: Callable) -> tuple:
         sums = np.empty(S.shape)
         tree = np.empty(n_levels.max() + 1)
         return kernel(starts, n_levels, S, level, weight, tree, sums), sums
@@ -59,7 +66,7 @@ def _groups(S, starts, n_levels, member, level, weight, first, last, slope):
     return constant + pushed - pulled + near, constant, constant + size + other_size + near
 
 
-def _sorted(S, starts, member):
+def _sorted(S: Array, starts: Array, member: Array) -> tuple[Array, Array]:
     """Return the order of the rows by group and score, (n,), and their scores in this order."""
     n = S.size
     index_bits = np.uint64(n.bit_length())
@@ -79,7 +86,7 @@ def _sorted(S, starts, member):
     return order, S[order]
 
 
-def _by_group(order, starts, member):
+def _by_group(order: Array, starts: Array, member: Array) -> Array:
     if starts.size == 2:
         return order
     grouped = np.empty_like(order)

@@ -1,19 +1,28 @@
 """The contract of risks: values, cuts, lines, and the dual. A risk never sees the rows."""
 
 from abc import ABC, abstractmethod
-from types import ModuleType
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
+from numpy import ndarray as Array
+from numpy.typing import ArrayLike
+
+from widemargin import passes
+
+#: what is added to the scores of every row, (k,) for several outputs
+Offset: TypeAlias = float | Array
+#: a convex combination of slopes: weights, and packed slopes
+Slopes: TypeAlias = Iterable[tuple[float, Array]]
 
 
 class Cut(NamedTuple):
     """A plane below the risk:  r(T) >= <slope, T> + constant  for all scores T."""
 
     value: float  # r at the scores where the plane touches it
-    slope: np.ndarray  # shaped as the scores
+    slope: Array  # shaped as the scores
     constant: float  # -r*(slope)
-    code: np.ndarray | None  # the slope, packed, if the risk can unpack it
+    code: Array | None  # the slope, packed, if the risk can unpack it
     active: int  # how many rows have a loss there
 
 
@@ -30,38 +39,47 @@ class LineSums(NamedTuple):
     A risk that is not a sum over rows has no pieces, (p, 0), and no curvature.
     """
 
-    values: np.ndarray  # (p,)
-    slopes: np.ndarray  # (p,) one subgradient each
-    curvatures: np.ndarray  # (p,) second derivative of the pieces
-    pieces: np.ndarray  # as `passes` return them; if equal at two steps, then also in between
+    values: Array  # (p,)
+    slopes: Array  # (p,) one subgradient each
+    curvatures: Array  # (p,) second derivative of the pieces
+    pieces: Array  # as `passes` return them; if equal at two steps, then also in between
 
 
 class Line(Protocol):
     """The risk along  S + step * D."""
 
-    def evaluate(self, steps) -> LineSums:
+    def evaluate(self, steps: ArrayLike) -> LineSums:
         """Return values and slopes at all `steps`, in one pass over the rows."""
 
 
-class RowLine(Line, Protocol):
+class RowLine(ABC):
     """The risk along a line, as a sum over rows of piecewise smooth convex functions.
 
-    Attributes
-    ----------
-    size : int
-        How many rows.
-    passes : module
-        The passes for the device of its arrays.
+    `vectors` have a number per row, or several.
     """
 
-    size: int
-    passes: ModuleType
+    def __init__(self, *vectors: Array):
+        self.vectors, self.size, self.passes = vectors, len(vectors[0]), passes.of(vectors[0])
 
-    def between(self, sums: LineSums, j) -> "RowLine | None":
+    @abstractmethod
+    def sums(self, steps: Array) -> tuple[Array, Array]:
+        """Return values, slopes and curvatures, (p, 3), and the pieces, as in `passes`."""
+
+    @abstractmethod
+    def over(self, vectors: Iterable[Array]) -> "RowLine":
+        """Return the same sum over other rows."""
+
+    def evaluate(self, steps: ArrayLike) -> LineSums:
+        sums, pieces = self.sums(np.asarray(steps, dtype=np.float64))
+        return LineSums(sums[:, 0], sums[:, 1], sums[:, 2], pieces)
+
+    def between(self, sums: LineSums, j: int) -> "RowLine | None":
         """Return the part of the sum with the rows on other pieces at step j + 1 than at step j.
 
         None if there are none. Other rows may be in it.
         """
+        rows = self.passes.changed(sums.pieces, j)
+        return None if rows is None else self.over(vector[rows] for vector in self.vectors)
 
 
 class Risk(ABC):
@@ -76,30 +94,30 @@ class Risk(ABC):
     outputs: tuple[int, ...]
 
     @abstractmethod
-    def value(self, S) -> float:
+    def value(self, S: Array) -> float:
         """Return r(S)."""
 
     @abstractmethod
-    def bound(self, S, error, low=None) -> Bound:
+    def bound(self, S: Array, error: Array, low: Array | None = None) -> Bound:
         """Return an upper bound on r at all scores within `error`, (n,), of S.
 
         `low`, shaped as S, has further digits of S: it is at most a rounding error of S.
         """
 
-    def may_have_loss(self, S, error):
+    def may_have_loss(self, S: Array, error: Array) -> Array:
         """Return which rows may have a loss at scores within `error`, (n,), of S."""
         return np.ones_like(error, dtype=bool)
 
-    def part(self, begin, end) -> "Risk":
+    def part(self, begin: int, end: int) -> "Risk":
         """Return the risk of the rows from `begin` to `end`; all of it if it is not a sum."""
         return self
 
     @abstractmethod
-    def cut(self, S) -> Cut:
+    def cut(self, S: Array) -> Cut:
         """Return a plane below r that touches it at S."""
 
     @abstractmethod
-    def line(self, S, D) -> Line:
+    def line(self, S: Array, D: Array) -> Line:
         """Return r along S + step * D."""
 
 
@@ -112,35 +130,35 @@ class RowRisk(Risk):
         Weight of each row's loss.
     """
 
-    cost: np.ndarray
+    cost: Array
 
     @abstractmethod
-    def part(self, begin, end) -> "RowRisk":
+    def part(self, begin: int, end: int) -> "RowRisk":
         """Return the risk of the rows from `begin` to `end`, without a copy."""
 
     @abstractmethod
-    def line(self, S, D) -> RowLine: ...
+    def line(self, S: Array, D: Array) -> RowLine: ...
 
     @abstractmethod
-    def dual(self, A) -> float:
+    def dual(self, A: Array) -> float:
         """Return -r*(-A)."""
 
     @abstractmethod
-    def feasible(self, A):
+    def feasible(self, A: Array) -> Array:
         """Return dual variables near A that satisfy each row's constraints, for any intercept."""
 
     @abstractmethod
-    def balanced(self, A):
+    def balanced(self, A: Array) -> Array:
         """Return feasible dual variables near feasible A with sum_i A_i = 0.
 
         This is the constraint of a free intercept.
         """
 
     @abstractmethod
-    def largest_lack(self, S, error) -> float:
+    def largest_lack(self, S: Array, error: Array) -> float:
         """Return how much a row's score lacks to having no loss, at most, within `error` of S."""
 
-    def useful_offset(self, S, offset):
+    def useful_offset(self, S: Array, offset: Any) -> Any:
         """Return an offset near enough to be useful, with r(S + offset) no larger.
 
         S are the scores without the offset.
@@ -148,21 +166,22 @@ class RowRisk(Risk):
         return offset
 
     @abstractmethod
-    def signed(self, alpha):
+    def signed(self, alpha: Array) -> Array:
         """Return A for the nonnegative dual variables alpha of a State."""
 
     @abstractmethod
-    def unsigned(self, A):
+    def unsigned(self, A: Array) -> Array:
         """Return alpha for feasible A."""
 
     @abstractmethod
-    def unpack(self, code):
+    def unpack(self, code: Array) -> Array:
         """Return the slope that was packed into `code`."""
 
-    def weighted_sum(self, slopes):
+    def weighted_sum(self, slopes: Slopes) -> Array:
         """Return the dual variables A of a convex combination [(weight, code)] of slopes."""
-        return -sum(weight * self.unpack(code) for weight, code in slopes)
+        total: Any = sum(weight * self.unpack(code) for weight, code in slopes)
+        return -total
 
-    def merge(self, code, weight, other, other_weight):
+    def merge(self, code: Array, weight: float, other: Array, other_weight: float) -> Array:
         """Return the code of a weighted sum of two slopes; by default the sum, unpacked."""
         return weight * self.unpack(code) + other_weight * self.unpack(other)

@@ -10,14 +10,16 @@ and minus infinity elsewhere. Both are exact, in float64.
 """
 
 import math
+from collections.abc import Callable, Iterable
 
 import numpy as np
+from numpy import ndarray as Array
 
 from widemargin import passes
 from widemargin.arrays import as_array, parts_of
 from widemargin.kernels.loss import knots
 from widemargin.losses import HINGE, SQUARED_HINGE, Loss
-from widemargin.risk.base import Bound, Cut, LineSums, RowRisk
+from widemargin.risk.base import Bound, Cut, RowLine, RowRisk
 
 # More than the roundings of 1 - y s, of its further digits, and of its sum with an error.
 _ROUNDINGS = 2.0**-51
@@ -33,56 +35,54 @@ class MarginRisk(RowRisk):
     cost : ndarray of shape (n,)
         Weight of each row's loss: C times class weight times sample weight. Rows of cost zero
         are left out.
-    loss : Loss
     """
 
     outputs = ()
 
-    def __init__(self, y, cost, loss: Loss):
+    def __init__(self, y: Array, cost: Array, loss: Loss):
         self.y = as_array(y, np.int8)
         self.cost = as_array(cost, np.float64)
         self.loss = loss
 
     @property
-    def name(self):
+    def name(self) -> str:
         return self.loss.name
 
-    def over(self, y, cost) -> "MarginRisk":
+    def over(self, y: Array, cost: Array) -> "MarginRisk":
         """Return the same losses for other rows."""
         return MarginRisk(y, cost, self.loss)
 
-    def part(self, begin, end):
-        """Return the risk of the rows from `begin` to `end`, without a copy."""
+    def part(self, begin: int, end: int) -> "MarginRisk":
         return self.over(self.y[begin:end], self.cost[begin:end])
 
     # --- by the numbers of the loss ---------------------------------------------------------
 
     @property
-    def lower(self):
+    def lower(self) -> Array:
         """Lower bounds of alpha, (n,)."""
         return self._scaled(self.loss.low)
 
     @property
-    def upper(self):
+    def upper(self) -> Array:
         """Upper bounds of alpha, (n,)."""
         return self._scaled(self.loss.high)
 
     @property
-    def shift(self):
+    def shift(self) -> Array:
         """The factor of alpha^2 / 2 in the dual, (n,); 0 for rows of cost zero."""
         return self.loss.bend / np.where(self.cost > 0.0, self.cost, np.inf)
 
-    def _scaled(self, bound):
+    def _scaled(self, bound: float) -> Array:
         if math.isinf(bound):
             return np.where(self.cost > 0.0, bound, 0.0)
         return bound * self.cost
 
-    def _excess(self, residual):
+    def _excess(self, residual: Array) -> Array:
         """Return how far residuals are beyond eps, (n,)."""
         eps = self.loss.eps
         return residual if eps == 0.0 else residual - np.clip(residual, -eps, eps)
 
-    def losses(self, residual):
+    def losses(self, residual: Array) -> Array:
         """Return the loss of each row, (n,), at residuals 1 - y s."""
         loss, excess = self.loss, self._excess(residual)
         if not loss.is_smooth:
@@ -90,7 +90,7 @@ class MarginRisk(RowRisk):
         a = np.clip(excess / loss.bend, loss.low, loss.high)
         return self.cost * a * (excess - 0.5 * loss.bend * a)
 
-    def _slope_sizes(self, residual):
+    def _slope_sizes(self, residual: Array) -> Array:
         """Return the size of the slope of each row's loss, (n,)."""
         loss, excess = self.loss, self._excess(residual)
         if loss.is_smooth:
@@ -98,7 +98,7 @@ class MarginRisk(RowRisk):
         sizes = np.where(excess > 0.0, loss.high * self.cost, 0.0)
         return sizes if loss.is_one_sided else np.where(excess < 0.0, -self.lower, sizes)
 
-    def _dual_terms(self, alpha):
+    def _dual_terms(self, alpha: Array) -> Array:
         """Return each row's term of the dual, (n,)."""
         terms = alpha
         if self.loss.eps > 0.0:
@@ -109,15 +109,16 @@ class MarginRisk(RowRisk):
 
     # --- the contract -----------------------------------------------------------------------
 
-    def signed(self, alpha):
+    def signed(self, alpha: Array) -> Array:
         return alpha * self.y
 
-    unsigned = signed
+    def unsigned(self, A: Array) -> Array:
+        return A * self.y
 
-    def feasible(self, A):
+    def feasible(self, A: Array) -> Array:
         return np.clip(A * self.y, self.lower, self.upper) * self.y
 
-    def balanced(self, A):
+    def balanced(self, A: Array) -> Array:
         """Return A with sum zero; the side with the larger sum is scaled down."""
         parts = list(parts_of(A))
         above = math.fsum(float(np.maximum(A[part], 0.0).sum()) for part in parts)
@@ -130,16 +131,17 @@ class MarginRisk(RowRisk):
             np.multiply(A[part], factors, out=balanced[part])
         return balanced
 
-    def cut(self, S):
+    def cut(self, S: Array) -> Cut:
         slope, value, constant, active = passes.of(S).margin_cut(
             self.y, self.cost, self.loss.numbers, S
         )
         return Cut(float(value), slope, float(constant), self._pack(slope), int(active))
 
-    def line(self, S, D):
-        return MarginLine(*passes.of(S).margin_rates(self.y, S, D), self.cost, self.loss)
+    def line(self, S: Array, D: Array) -> "MarginLine":
+        residual, rate = passes.of(S).margin_rates(self.y, S, D)
+        return MarginLine(residual, rate, self.cost, self.loss)
 
-    def walk(self, S, T, *numbers):
+    def walk(self, S: Array, T: Array, *numbers: float) -> tuple[Array, Callable]:
         """Move S towards T to where  1/2 a step^2 + b step + r  is lowest; on a GPU.
 
         See `passes.gpu.margin_walk`, also for `numbers`. Returns the slope of a plane farther on,
@@ -150,13 +152,13 @@ class MarginRisk(RowRisk):
         )
         code = lossy if self._fits_a_bit else slope
 
-        def found():
+        def found() -> tuple[float, tuple, float, Cut]:
             step, a, b, c, at_end, value, constant, active = wait().tolist()
             return step, (a, b, c), at_end, Cut(value, slope, constant, code, int(active))
 
         return slope, found
 
-    def row_gaps(self, S, alpha):
+    def row_gaps(self, S: Array, alpha: Array) -> Array:
         """Return each row's contribution to the gap, (n,), where w = sum_i alpha_i y_i x_i.
 
         |w|^2 = sum_i alpha_i y_i s_i splits the gap by rows: the loss of row i, minus its dual
@@ -165,11 +167,10 @@ class MarginRisk(RowRisk):
         along = self.y * S
         return self.losses(1.0 - along) - self._dual_terms(alpha) + alpha * along
 
-    def value(self, S):
-        """Return r(S)."""
+    def value(self, S: Array) -> float:
         return float(self.losses(1.0 - self.y * S).sum())
 
-    def bound(self, S, error, low=None):
+    def bound(self, S: Array, error: Array, low: Array | None = None) -> Bound:
         residual = self.y * S
         np.subtract(1.0, residual, out=residual)
         if low is not None:
@@ -181,18 +182,18 @@ class MarginRisk(RowRisk):
             losses, roundings = np.maximum(losses, others[0]), np.maximum(roundings, others[1])
         return Bound(float(losses.sum()), float(roundings.sum()))
 
-    def _moved(self, residual, error):
+    def _moved(self, residual: Array, error: Array) -> tuple[Array, Array]:
         """Return losses at residuals increased by an error, and how much the error adds."""
         return self.losses(residual), self._slope_sizes(residual) * error
 
-    def _residual_error(self, residual, error):
+    def _residual_error(self, residual: Array, error: Array) -> Array:
         """Return bounds on the errors of residuals, (n,): those of the scores, and rounding.
 
         Near zero 1 - y s is exact. A loss that begins at eps > 0 may be all rounding there.
         """
         return error if self.loss.eps == 0.0 else error + _ROUNDINGS * np.abs(residual)
 
-    def may_have_loss(self, S, error):
+    def may_have_loss(self, S: Array, error: Array) -> Array:
         residual, eps = 1.0 - self.y * S, self.loss.eps
         error = self._residual_error(residual, error)
         lossy = residual + error > eps
@@ -200,38 +201,38 @@ class MarginRisk(RowRisk):
             lossy |= residual - error < -eps
         return lossy & (self.cost > 0.0)
 
-    def largest_lack(self, S, error):
+    def largest_lack(self, S: Array, error: Array) -> float:
         if not self.loss.is_one_sided:
             return math.inf
         lacks = (1.0 - self.loss.eps - self.y * S + error)[self.cost > 0.0]
         return float(lacks.max()) if lacks.size else 0.0
 
-    def dual(self, A):
+    def dual(self, A: Array) -> float:
         alpha = A * self.y
         if np.any(alpha < self.lower) or np.any(alpha > self.upper):
             return -np.inf
         return self.dual_sum(alpha)
 
-    def dual_sum(self, alpha):
+    def dual_sum(self, alpha: Array) -> float:
         """Return the dual at feasible alpha_i; their feasibility is not checked."""
         return float(self._dual_terms(alpha).sum())
 
     @property
-    def _fits_a_bit(self):
+    def _fits_a_bit(self) -> bool:
         """Whether a slope has only two possible values per row, so that a bit can store it."""
         return self.loss.is_one_sided and not self.loss.is_smooth
 
-    def _pack(self, slope):
+    def _pack(self, slope: Array) -> Array:
         """Return the code of a slope made by `cut`."""
         return np.packbits(slope != 0.0) if self._fits_a_bit else slope
 
-    def unpack(self, code):
+    def unpack(self, code: Array) -> Array:
         if code.dtype != np.uint8:
             return code
         lossy = np.unpackbits(code)[: self.y.size].astype(bool)
         return np.where(lossy, -self.upper * self.y, 0.0)
 
-    def best_offset(self, S):
+    def best_offset(self, S: Array) -> float:
         """Return the b that minimises r(S + b): the middle one if several do."""
         counted = self.cost > 0.0
         cost = self.cost[counted]
@@ -248,7 +249,7 @@ class MarginRisk(RowRisk):
         last = np.searchsorted(slope, rounding, side="right")
         return 0.5 * float(places[min(first, end)] + places[min(last, end)])
 
-    def _slope_in_offset(self, y, S, cost):
+    def _slope_in_offset(self, y: Array, S: Array, cost: Array) -> tuple[Array, Array, Array]:
         """Return the places b, in order, where the slope of r in b changes, (m,).
 
         Also return weight and moment, of which the slope is made, to the left of the first place
@@ -286,31 +287,26 @@ class MarginRisk(RowRisk):
         return places, weight, moment + np.concatenate(([0.0], np.cumsum(change * places)))
 
 
-def Hinge(y, cost) -> MarginRisk:
+def Hinge(y: Array, cost: Array) -> MarginRisk:
     """Return the risk of hinge losses."""
     return MarginRisk(y, cost, HINGE)
 
 
-def SquaredHinge(y, cost) -> MarginRisk:
+def SquaredHinge(y: Array, cost: Array) -> MarginRisk:
     """Return the risk of squared hinge losses."""
     return MarginRisk(y, cost, SQUARED_HINGE)
 
 
-class MarginLine:
+class MarginLine(RowLine):
     """A sum of losses of residual_i + step * rate_i, as a function of the step."""
 
-    def __init__(self, residual, rate, cost, loss):
-        self.residual, self.rate, self.cost, self.loss = residual, rate, cost, loss
-        self.size, self.passes = residual.size, passes.of(residual)
+    def __init__(self, residual: Array, rate: Array, cost: Array, loss: Loss):
+        super().__init__(residual, rate, cost)
+        self.loss = loss
 
-    def evaluate(self, steps):
-        steps = np.asarray(steps, dtype=np.float64)
-        rows = self.residual, self.rate, self.cost
-        sums, pieces = self.passes.margin_sums(*rows, self.loss.numbers, steps)
-        return LineSums(*sums.T, pieces)
+    def sums(self, steps: Array) -> tuple[Array, Array]:
+        return self.passes.margin_sums(*self.vectors, self.loss.numbers, steps)
 
-    def between(self, sums, j):
-        rows = self.passes.changed(sums.pieces, j)
-        if rows is None:
-            return None
-        return MarginLine(self.residual[rows], self.rate[rows], self.cost[rows], self.loss)
+    def over(self, vectors: Iterable[Array]) -> "MarginLine":
+        residual, rate, cost = vectors
+        return MarginLine(residual, rate, cost, self.loss)

@@ -13,12 +13,15 @@ twice the cost, and half its objective.
 Scores are stored class by class (Fortran order), so that kernels can vectorise over rows.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
+from numpy import ndarray as Array
 from scipy.sparse.csgraph import connected_components
 
 from widemargin import passes
 from widemargin.arrays import as_array, move_to, on_host
-from widemargin.risk.base import Bound, Cut, LineSums, RowRisk
+from widemargin.risk.base import Bound, Cut, RowLine, RowRisk, Slopes
 
 # Gaps between offsets may be this many times as wide as necessary: with the least width planes
 # meet, and a plane taken there is of no use.
@@ -38,24 +41,23 @@ class CrammerSinger(RowRisk):
         k.
     """
 
-    def __init__(self, y, cost, n_classes: int):
+    def __init__(self, y: Array, cost: Array, n_classes: int):
         self.y = as_array(y, np.min_scalar_type(max(1, n_classes - 1)))
         self.cost = as_array(cost, np.float64)
         self.outputs = (n_classes,)
 
     @property
-    def _own(self):
+    def _own(self) -> tuple[Array, Array]:
         """Index of each row's own class in (n, k) arrays."""
         return np.arange(self.y.size, like=self.y), self.y
 
-    def part(self, begin, end):
-        """Return the risk of the rows from `begin` to `end`, without a copy."""
+    def part(self, begin: int, end: int) -> "CrammerSinger":
         return CrammerSinger(self.y[begin:end], self.cost[begin:end], *self.outputs)
 
-    def value(self, S):
+    def value(self, S: Array) -> float:
         return float((self.cost * np.maximum(0.0, self._slack(S))).sum())
 
-    def bound(self, S, error, low=None):
+    def bound(self, S: Array, error: Array, low: Array | None = None) -> Bound:
         """As in `Risk`. A loss depends on two scores, so its error may be twice that of one."""
         if low is not None:
             error = error + np.abs(low).max(axis=1)
@@ -63,14 +65,14 @@ class CrammerSinger(RowRisk):
         rounding = 2.0 * float((self.cost * error * (slack > 0.0)).sum())
         return Bound(float((self.cost * slack).sum()), rounding)
 
-    def may_have_loss(self, S, error):
+    def may_have_loss(self, S: Array, error: Array) -> Array:
         return (self._slack(S) + 2.0 * error > 0.0) & (self.cost > 0.0)
 
-    def largest_lack(self, S, error):
+    def largest_lack(self, S: Array, error: Array) -> float:
         lacks = (self._slack(S) + 2.0 * error)[self.cost > 0.0]
         return float(lacks.max()) if lacks.size else 0.0
 
-    def _slack(self, S):
+    def _slack(self, S: Array) -> Array:
         """Return 1 + s_j - s_y for the best wrong class j of each row, (n,), to the last digit."""
         own = S[self._own]
         others = S.copy()
@@ -82,7 +84,7 @@ class CrammerSinger(RowRisk):
         rest = (best - (ahead - back)) - (own + back)
         return (1.0 + ahead) + rest
 
-    def useful_offset(self, S, offset):
+    def useful_offset(self, S: Array, offset: Array) -> Array:
         """Return the offset with gaps between classes narrowed where they are too wide.
 
         A gap is too wide if it is more than 1 plus the largest difference of scores, with no class
@@ -103,17 +105,17 @@ class CrammerSinger(RowRisk):
         middle = order[len(order) // 2]
         return near - near[middle]
 
-    def signed(self, alpha):
+    def signed(self, alpha: Array) -> Array:
         A = -alpha
         A[self._own] = alpha.sum(axis=1)
         return A
 
-    def unsigned(self, A):
+    def unsigned(self, A: Array) -> Array:
         alpha = np.maximum(0.0, -A)
         alpha[self._own] = 0.0
         return alpha
 
-    def feasible(self, A):
+    def feasible(self, A: Array) -> Array:
         """Return dual variables near A: rows that exceed their cost are scaled down to it."""
         alpha = self.unsigned(A)
         total = alpha.sum(axis=1)
@@ -121,19 +123,19 @@ class CrammerSinger(RowRisk):
         alpha[over] *= (self.cost[over] / total[over])[:, None]
         return self.signed(alpha)
 
-    def balanced(self, A):
+    def balanced(self, A: Array) -> Array:
         alpha = self.unsigned(A)
         factors = _balancing_factors(self._flow(alpha))
         alpha *= move_to(factors, alpha)[self.y]
         return self.signed(alpha)
 
-    def _flow(self, alpha):
+    def _flow(self, alpha: Array) -> Array:
         """Return the flow between classes, (k, k): the sum of alpha_ij over rows of each class."""
         (k,) = self.outputs
         own_class = np.arange(k, like=self.y)[:, None] == self.y
         return on_host(own_class.astype(np.float64) @ alpha)
 
-    def dual(self, A):
+    def dual(self, A: Array) -> float:
         alpha = -A
         alpha[self._own] = 0.0
         total = alpha.sum(axis=1)
@@ -142,14 +144,14 @@ class CrammerSinger(RowRisk):
             return -np.inf
         return float(total.sum())
 
-    def cut(self, S):
+    def cut(self, S: Array) -> Cut:
         slope, code, value, constant, active = passes.of(S).multiclass_cut(self.y, self.cost, S)
         return Cut(float(value), slope, float(constant), code, int(active))
 
-    def line(self, S, D):
+    def line(self, S: Array, D: Array) -> "MulticlassLine":
         return MulticlassLine(self.y, self.cost, S, D)
 
-    def unpack(self, code):
+    def unpack(self, code: Array) -> Array:
         if code.ndim == 2:
             return code
         slope = np.zeros_like(self.cost, shape=(self.y.size, *self.outputs))
@@ -158,7 +160,7 @@ class CrammerSinger(RowRisk):
         slope[lossy, self.y[lossy]] = -self.cost[lossy]
         return slope
 
-    def weighted_sum(self, slopes):
+    def weighted_sum(self, slopes: Slopes) -> Array:
         A = np.zeros_like(self.cost, shape=(self.y.size, *self.outputs), order="F")
         for weight, code in slopes:
             if code.ndim == 2:
@@ -168,26 +170,20 @@ class CrammerSinger(RowRisk):
         return A
 
 
-class MulticlassLine:
-    """The multi-class hinge along S + step * D."""
+class MulticlassLine(RowLine):
+    """The multi-class hinge of classes y, (n,), along S + step * D."""
 
-    def __init__(self, y, cost, S, D):
-        self.y, self.cost, self.S, self.D = y, cost, S, D
-        self.size, self.passes = y.size, passes.of(S)
+    def __init__(self, y: Array, cost: Array, S: Array, D: Array):
+        super().__init__(y, cost, S, D)
 
-    def evaluate(self, steps):
-        steps = np.asarray(steps, dtype=np.float64)
-        sums, pieces = self.passes.multiclass_sums(self.y, self.cost, self.S, self.D, steps)
-        return LineSums(*sums.T, pieces)
+    def sums(self, steps: Array) -> tuple[Array, Array]:
+        return self.passes.multiclass_sums(*self.vectors, steps)
 
-    def between(self, sums, j):
-        rows = self.passes.changed(sums.pieces, j)
-        if rows is None:
-            return None
-        return MulticlassLine(self.y[rows], self.cost[rows], self.S[rows], self.D[rows])
+    def over(self, vectors: Iterable[Array]) -> "MulticlassLine":
+        return MulticlassLine(*vectors)
 
 
-def _balancing_factors(flow):
+def _balancing_factors(flow: Array) -> Array:
     """Return factors in [0, 1], (k, k), that make `flow` a circulation.
 
     Then as much flows into each class as out of it. There must be no flow between classes that

@@ -11,6 +11,7 @@ A pair's weight is the product of its rows' weights, so a row of weight two coun
 group's own weight is a factor of the pair's weight; rows get its square root.
 
 A row's loss depends on all other rows, and -r*(-A) is a linear programme. So lower bounds come
+from numpy.typing import ArrayLike
 from planes below r: `cut` computes one at any scores. It is valid even if the scores are rounded,
 since each pair's loss is in it as a whole or not at all.
 """
@@ -18,6 +19,8 @@ since each pair's loss is in it as a whole or not at all.
 from copy import copy
 
 import numpy as np
+from numpy import ndarray as Array
+from numpy.typing import ArrayLike
 
 from widemargin import passes, threads
 from widemargin.arrays import move_to
@@ -41,7 +44,7 @@ class PairwiseHinge(Risk):
 
     outputs = ()
 
-    def __init__(self, y, weight, group=None):
+    def __init__(self, y: Array, weight: Array, group: Array | None = None) -> None:
         y = np.asarray(y)
         weight = np.asarray(weight, dtype=np.float64)
         group = np.zeros(y.size, dtype=np.intp) if group is None else np.asarray(group)
@@ -51,36 +54,36 @@ class PairwiseHinge(Risk):
         self.weight = weight[self.rows]
         self.member = np.repeat(np.arange(self.n_levels.size), np.diff(self.starts))
 
-    def count_pairs(self):
+    def count_pairs(self) -> Array:
         """Return how many pairs there are in each group, (g,)."""
         return self._sum_pairs(np.ones(self.weight.size))
 
-    def weigh_pairs(self):
+    def weigh_pairs(self) -> Array:
         """Return the weight of all pairs of each group, (g,)."""
         return self._sum_pairs(self.weight)
 
-    def _sum_pairs(self, weight):
+    def _sum_pairs(self, weight: Array) -> Array:
         ends = np.cumsum(self.n_levels)
         by_level = np.bincount((ends - self.n_levels)[self.member] + self.level, weight)
         return weigh_pairs(ends, by_level)
 
-    def scaled(self, factors):
+    def scaled(self, factors: Array) -> "PairwiseHinge":
         """Return this risk with the pairs of each group also multiplied by `factors`, (g,)."""
         risk = copy(self)
         risk.weight = self.weight * np.sqrt(factors)[self.member]
         return risk
 
-    def move_to(self, array):
+    def move_to(self, array: Array) -> "PairwiseHinge":
         """Return this risk with its arrays moved to where `array` is."""
         risk = copy(self)
         for name in ("rows", "starts", "member", "level", "weight"):
             setattr(risk, name, move_to(getattr(self, name), array))
         return risk
 
-    def value(self, S):
+    def value(self, S: Array) -> float:
         return self._pairs(S[self.rows])[0]
 
-    def bound(self, S, error, low=None):
+    def bound(self, S: Array, error: Array, low: Array | None = None) -> Bound:
         """As in `Risk`: the better of two bounds.
 
         For the first one, the margin of all pairs is widened by the errors. For the second one,
@@ -104,20 +107,20 @@ class PairwiseHinge(Risk):
         blur += (1.0 + SUM) * float((self.weight * whole * error).sum())
         return min(bound, Bound(value + blur, blur))
 
-    def cut(self, S):
+    def cut(self, S: Array) -> Cut:
         value, constant, slope, _ = self._pairs(S[self.rows])
         return Cut(value, self._spread(slope), constant, None, int(np.count_nonzero(slope)))
 
-    def line(self, S, D):
+    def line(self, S: Array, D: Array) -> "PairwiseLine":
         return PairwiseLine(self, S[self.rows], D[self.rows])
 
-    def _spread(self, values):
+    def _spread(self, values: Array) -> Array:
         """Return values of the rows in pairs as values of all rows, (n,)."""
         spread = np.zeros_like(values, shape=self.n_rows)
         spread[self.rows] = values
         return spread
 
-    def _pairs(self, S):
+    def _pairs(self, S: Array) -> tuple[float, float, Array, float]:
         """Return value, -r* of the slope, slope, and a bound on the value's rounding error.
 
         S are the scores of the rows in pairs.
@@ -132,21 +135,21 @@ class PairwiseHinge(Risk):
 class PairwiseLine:
     """The pairwise hinge along S + step * D."""
 
-    def __init__(self, risk: PairwiseHinge, S, D):
+    def __init__(self, risk: PairwiseHinge, S: Array, D: Array):
         self.risk, self.S, self.D = risk, S, D
 
-    def evaluate(self, steps):
+    def evaluate(self, steps: ArrayLike) -> LineSums:
         steps = np.asarray(steps, dtype=np.float64)
         sums = threads.run(self._at, [(step,) for step in steps])
         values, slopes = np.transpose(sums)
         return LineSums(values, slopes, np.zeros(steps.size), np.empty((steps.size, 0)))
 
-    def _at(self, step):
+    def _at(self, step: float) -> tuple[float, float]:
         value, _, slope, _ = self.risk._pairs(self.S + step * self.D)
         return value, float(slope @ self.D)
 
 
-def _levels(y, counted, group):
+def _levels(y: Array, counted: Array, group: Array) -> tuple[Array, Array, Array, Array]:
     """Find the rows that are in pairs, and number their grades from 0 within each group.
 
     Return these rows, group by group, (m,), their levels, (m,), the ends of the groups, (g + 1,),
