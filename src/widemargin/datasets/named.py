@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -352,7 +353,7 @@ class _Entry:
     def one_against_rest(self, positive_label: int) -> _Entry:
         """Return the two-class version of this set: `positive_label` is +1, all else -1."""
 
-        def relabelled(get: Callable[..., dict], *args) -> dict:
+        def relabelled(get: Callable[..., dict], *args: Any) -> dict:
             fields = get(*args)
             for labels in ("y", "y_test"):
                 if labels in fields:
