@@ -27,7 +27,7 @@ ALLOWED = {
     "problem": {"data", "risk"},
     "certificate": {"arrays", "data", "risk", "problem", "rounding", "words"},
     "monitor": {"certificate", "kernels"},
-    "progress": set(),
+    "progress": {"monitor"},
     "words": set(),
     "solver registry": set(),
     "curves": {"solver registry", "words"},

@@ -1,9 +1,10 @@
 """widemargin: linear support vector machines, fast, each with a proof of its accuracy."""
 
 import gc
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
@@ -46,7 +47,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'widemargin' has no attribute {name!r}")
     with _garbage_collection_paused():
@@ -55,7 +56,7 @@ def __getattr__(name):
 
 
 @contextmanager
-def _garbage_collection_paused():
+def _garbage_collection_paused() -> Iterator[None]:
     """Import without garbage collection.
 
     Modules make half a million objects that stay for good, and to search them for garbage again
@@ -70,5 +71,5 @@ def _garbage_collection_paused():
             gc.enable()
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return [*__all__, "__version__"]

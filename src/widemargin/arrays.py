@@ -4,26 +4,37 @@ NumPy's functions work on both: called with CuPy's arrays, they call CuPy. These
 where new arrays are made.
 """
 
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
 import numpy as np
+from numpy.typing import DTypeLike
+
+#: a matrix as users pass it: array-like, sparse, on a GPU, or Rows; or what `check_matrix` returns
+Matrix: TypeAlias = Any
+#: one value per row, as users pass them: array-like, a column of a data frame, an array on a GPU
+Vector: TypeAlias = Any
+#: a seed, as scikit-learn takes them
+RandomState: TypeAlias = int | np.random.RandomState | None
 
 # So many rows are processed together: vectors of this length stay in the processor's cache. A GPU
 # would have too little to do.
 _ROWS_AT_ONCE, _ROWS_AT_ONCE_ON_GPU = 1 << 15, 1 << 18
 
 
-def as_array(values, dtype):
+def as_array(values: Any, dtype: DTypeLike) -> np.ndarray:
     """Return `values` as an array of `dtype`; no copy if they are one."""
     if not hasattr(values, "__array_function__"):
         values = np.asarray(values)
     return values.astype(dtype, copy=False)
 
 
-def on_host(array):
+def on_host(array: Any) -> Any:
     """Return the array on the host; no copy if it is there."""
     return array.get() if hasattr(array, "get") else array
 
 
-def move_to(array, other):
+def move_to(array: Any, other: Any) -> Any:
     """Return the array on the device of `other`; no copy if it is there.
 
     If `other` is None, this is the host.
@@ -35,7 +46,7 @@ def move_to(array, other):
     return np.asarray(array, like=other)
 
 
-def parts_of(values):
+def parts_of(values: np.ndarray) -> Iterator[slice]:
     """Yield slices of the rows of `values`, (n,) or (n, k), to be processed one by one.
 
     Results for a part stay in the cache. A new vector for all rows would cause page faults.

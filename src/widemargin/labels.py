@@ -1,6 +1,7 @@
 """Conversion of labels: whole numbers, and indices into lists of classes."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import column_or_1d
 
 
@@ -15,7 +16,7 @@ def whole_labels(labels: np.ndarray) -> np.ndarray:
     return labels
 
 
-def places_of(y, classes) -> np.ndarray:
+def places_of(y: ArrayLike, classes: np.ndarray) -> np.ndarray:
     """Return the index of each row's label in `classes`, (n,); these may be in any order.
 
     Raises ValueError, naming the row, if a label is not in `classes`.

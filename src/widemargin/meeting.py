@@ -31,13 +31,9 @@ def current() -> "Meeting | None":
 class Meeting:
     """Runs functions side by side, and answers what they ask.
 
-    Parameters
-    ----------
-    answer : callable(Asked) -> dict of int to answer
-        Answers at least one of the questions, which come from all functions that still run. The
-        others wait until the functions that were answered have asked again, or ended.
-    n_at_once : int
-        How many functions run at the same time; those that wait for answers do not count.
+    `answer` answers at least one of the questions, which come from all functions that still run.
+    The others wait until the functions that were answered have asked again, or ended. At most
+    `n_at_once` functions run at the same time, not counting those that wait for answers.
     """
 
     def __init__(self, answer: Callable[[Asked], dict[int, Any]], n_at_once: int):

@@ -5,20 +5,28 @@ numbers, strings or other hashable values, in any order. Without `qid` all rows 
 """
 
 from numbers import Integral
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from widemargin.kernels.pair_counts import pair_weights
 
 _MAX_GRADE = 1000  # largest y of a gain 2^y; sums of such gains are finite
 
 
-def pairwise_accuracy(y_true, y_score, qid=None, sample_weight=None, normalization="pairs"):
+def pairwise_accuracy(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    qid: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    normalization: str = "pairs",
+) -> float:
     """Return the fraction of pairs that the scores rank correctly.
 
     A pair is two rows i, j of one query with y_i > y_j. It counts 1 if s_i > s_j, and 1/2 if
     s_i = s_j. With two distinct targets and one query this is the area under the ROC curve.
+    ValueError if there is no pair of rows of positive weight.
 
     Parameters
     ----------
@@ -33,15 +41,6 @@ def pairwise_accuracy(y_true, y_score, qid=None, sample_weight=None, normalizati
         "pairs": fraction over the pairs of all queries. "queries": mean over the queries that
         have pairs of the fraction of each; the weight of a query is the mean weight of its rows
         of positive weight.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ValueError
-        If no query has two rows of positive weight whose targets differ.
     """
     if normalization not in ("pairs", "queries"):
         raise ValueError(f"normalization must be 'pairs' or 'queries', not {normalization!r}")
@@ -67,13 +66,19 @@ def pairwise_accuracy(y_true, y_score, qid=None, sample_weight=None, normalizati
     return min(float(fraction), 1.0)  # rounding may exceed 1
 
 
-def ndcg(y_true, y_score, qid=None, k=10, gain="exponential"):
+def ndcg(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    qid: ArrayLike | None = None,
+    k: int | None = 10,
+    gain: str = "exponential",
+) -> float:
     """Return the mean over queries of the normalised discounted cumulative gain at k.
 
     The rows of a query are sorted by decreasing score. DCG@k is the sum over the positions
     p = 1 .. k of gain / log2(p + 1), and NDCG@k is DCG@k divided by its value for the best
     order. Rows with equal scores get the mean of their discounts, as in scikit-learn's
-    `ndcg_score`. Queries without a positive grade are left out.
+    `ndcg_score`. Queries without a positive grade are left out; ValueError if all are.
 
     Parameters
     ----------
@@ -86,15 +91,6 @@ def ndcg(y_true, y_score, qid=None, k=10, gain="exponential"):
         Number of positions; None for all.
     gain : {"exponential", "linear"}, default="exponential"
         2^y - 1, as in LETOR, or y, as in scikit-learn.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ValueError
-        If a grade is negative, or no query has a positive one.
     """
     if gain not in ("exponential", "linear"):
         raise ValueError(f"gain must be 'exponential' or 'linear', not {gain!r}")
@@ -125,12 +121,14 @@ def ndcg(y_true, y_score, qid=None, k=10, gain="exponential"):
     return float(np.mean(reached[kept] / best[kept]))
 
 
-def mean_average_precision(y_true, y_score, qid=None):
+def mean_average_precision(
+    y_true: ArrayLike, y_score: ArrayLike, qid: ArrayLike | None = None
+) -> float:
     """Return the mean over queries of the average precision; rows with y > 0 are relevant.
 
     The average precision of a query is the mean, over its relevant rows, of the precision among
     the rows that score at least as high, as in scikit-learn's `average_precision_score`. Queries
-    without a relevant row are left out.
+    without a relevant row are left out; ValueError if all are.
 
     Parameters
     ----------
@@ -138,15 +136,6 @@ def mean_average_precision(y_true, y_score, qid=None):
     y_score : array-like of shape (n,)
     qid : array-like of shape (n,), optional
         Query of each row. Default: all rows are one query.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ValueError
-        If no row is relevant.
     """
     y, scores, query = _checked(y_true, y_score, qid)
     lists = _sorted_lists(scores, query)
@@ -167,35 +156,27 @@ def mean_average_precision(y_true, y_score, qid=None):
 
 
 class _Lists(NamedTuple):
-    """Rows sorted by query, then by decreasing score.
+    """Rows sorted by query, then by decreasing score."""
 
-    Attributes
-    ----------
-    order : (n,) int64 array
-        Row at each position of the sorted order.
-    query_starts, tie_starts : int64 arrays
-        Positions where a query starts, and where a run of equal scores in a query starts.
-    """
+    order: np.ndarray  # row at each position
+    query_starts: np.ndarray  # positions where a query starts
+    tie_starts: np.ndarray  # positions where a run of equal scores in a query starts
 
-    order: np.ndarray
-    query_starts: np.ndarray
-    tie_starts: np.ndarray
-
-    def positions(self):
+    def positions(self) -> np.ndarray:
         """Return the position within the query, from 0, at each position of the order, (n,)."""
         n = self.order.size
         sizes = np.diff(self.query_starts, append=n)
         return np.arange(n) - np.repeat(self.query_starts, sizes)
 
 
-def _sorted_lists(scores, query):
+def _sorted_lists(scores: np.ndarray, query: np.ndarray) -> _Lists:
     order = np.lexsort((-scores, query))
     new_query = _changes(query[order])
     new_score = _changes(scores[order])
     return _Lists(order, np.flatnonzero(new_query), np.flatnonzero(new_query | new_score))
 
 
-def _ranks_in_query(y, query):
+def _ranks_in_query(y: np.ndarray, query: np.ndarray) -> np.ndarray:
     """Return the rank of each row among the distinct targets of its query, from 0, int64."""
     order = np.lexsort((y, query))
     new_query = _changes(query[order])
@@ -205,12 +186,14 @@ def _ranks_in_query(y, query):
     return ranks
 
 
-def _changes(values):
+def _changes(values: np.ndarray) -> np.ndarray:
     """Return whether each value differs from the one before it, (n,); True for the first."""
     return np.append(True, values[1:] != values[:-1])
 
 
-def _checked(y_true, y_score, qid):
+def _checked(
+    y_true: ArrayLike, y_score: ArrayLike, qid: ArrayLike | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return targets and scores as float64 and the query numbers of the rows, (n,) each.
 
     Queries are numbered 0, 1, 2, ...
@@ -226,9 +209,9 @@ def _checked(y_true, y_score, qid):
     return y, scores, _numbered(qid)
 
 
-def _numbered(qid):
+def _numbered(qid: np.ndarray) -> np.ndarray:
     if qid.dtype == object:
-        numbers = {}
+        numbers: dict[Any, int] = {}
         for row, query in enumerate(qid):
             if query is None or query != query:
                 raise ValueError(f"qid has no query in row {row}")
@@ -239,7 +222,7 @@ def _numbered(qid):
     return np.unique(qid, return_inverse=True)[1].astype(np.int64, copy=False)
 
 
-def _checked_weights(sample_weight, n_rows):
+def _checked_weights(sample_weight: ArrayLike | None, n_rows: int) -> np.ndarray:
     """Return weights as float64 (n,), scaled by a power of two to avoid overflow."""
     if sample_weight is None:
         return np.ones(n_rows)
@@ -249,7 +232,7 @@ def _checked_weights(sample_weight, n_rows):
     return np.ldexp(weights, -np.frexp(weights.max())[1])
 
 
-def _checked_vector(name, values):
+def _checked_vector(name: str, values: ArrayLike) -> np.ndarray:
     try:
         vector = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -262,12 +245,12 @@ def _checked_vector(name, values):
     return vector
 
 
-def _check_length(name, values, n_rows):
+def _check_length(name: str, values: np.ndarray, n_rows: int) -> None:
     if values.size != n_rows:
         raise ValueError(f"{name} has {values.size} rows, y_true has {n_rows}")
 
 
-def _refuse(rule, values, bad):
+def _refuse(rule: str, values: np.ndarray, bad: np.ndarray) -> None:
     """Raise ValueError, naming the first row that breaks the rule."""
     if np.any(bad):
         row = int(np.argmax(bad))

@@ -9,10 +9,11 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import NoReturn
+from types import FrameType
+from typing import Any, NoReturn
 
 from widemargin.certificate import Certificate
 from widemargin.kernels.jit import clock
@@ -81,11 +82,11 @@ def raise_out_of_range(primal: float, dual: float) -> NoReturn:
 class Interruption:
     """A flag that Ctrl-C sets while `watching`; a second Ctrl-C interrupts as usual."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.requested = False
 
     @contextmanager
-    def watching(self):
+    def watching(self) -> Iterator["Interruption"]:
         """Handle SIGINT if this is the main thread: only that one receives signals."""
         if threading.current_thread() is not threading.main_thread():
             yield self
@@ -96,7 +97,7 @@ class Interruption:
             yield self
             return
 
-        def request(signum, frame):
+        def request(signum: int, frame: FrameType | None) -> None:
             if self.requested:
                 raise KeyboardInterrupt
             self.requested = True
@@ -117,63 +118,39 @@ class Phase:
     def __init__(self, seconds: dict[str, float], name: str):
         self.seconds, self.name = seconds, name
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self.began = time.perf_counter()
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         took = time.perf_counter() - self.began
         self.seconds[self.name] = self.seconds.get(self.name, 0.0) + took
 
 
+@dataclass(eq=False)
 class Monitor:
-    """Decides when to stop one problem, and records its history.
+    """Decides when to stop one problem, and records its history."""
 
-    Parameters
-    ----------
-    tol : float
-        Certified relative duality gap to reach.
-    max_iter : int
-        Passes over the rows.
-    max_time : float or None
-        Seconds for this problem, from now on, by a clock that does not count compilation.
-    interruption : Interruption or None
-    on_check : callable(Record, State) -> bool or None
-        Called after each gap check; True asks the solver to stop.
-    problem : int
-        Written into each record.
-    started : float or None
-        The clock reading that history counts from; now, by default.
-    save : callable(State) or None
-        Called with the state from time to time, for checkpoints.
-    times_read : callable() -> int or None
-        Returns how often all rows were read from disk; None if they are not on disk.
-    """
+    tol: float  # certified relative duality gap to reach
+    max_iter: int
+    #: seconds for this problem, from now on, by a clock that does not count compilation
+    max_time: float | None = None
+    interruption: Interruption = field(default_factory=Interruption)
+    #: called with (Record, State) after each gap check; True asks the solver to stop
+    on_check: Callable | None = None
+    problem: int = 0  # written into each record
+    #: the clock reading that history counts from
+    started: float = field(default_factory=time.perf_counter)
+    #: called with the state from time to time, for checkpoints
+    save: Callable | None = None
+    #: how often all rows were read from disk
+    times_read: Callable[[], int] = int  # int() is zero
 
-    def __init__(
-        self,
-        tol: float,
-        max_iter: int,
-        max_time: float | None = None,
-        interruption: Interruption | None = None,
-        on_check: Callable | None = None,
-        problem: int = 0,
-        started: float | None = None,
-        save: Callable | None = None,
-        times_read: Callable[[], int] | None = None,
-    ):
-        now = time.perf_counter()
-        self.tol = tol
-        self.max_iter = max_iter
-        self.deadline = None if max_time is None else clock() + max_time
-        self.interruption = interruption or Interruption()
-        self.on_check = on_check
-        self.problem = problem
-        self.started = now if started is None else started
-        self.save, self.saved_at = save, now
+    def __post_init__(self) -> None:
+        self.deadline = None if self.max_time is None else clock() + self.max_time
+        self.saved_at = time.perf_counter()
         self.history: list[Record] = []
         self.phases: dict[str, float] = {}
         self.iteration = 0.0
-        self.times_read = times_read or (lambda: 0)
         self.handed_over_to = ""  # the solver that took over when another one was stuck
         self.network_bytes = 0
         self.status = "running"
@@ -183,7 +160,7 @@ class Monitor:
         """Return a context that adds the time spent inside to `phases[name]`."""
         return Phase(self.phases, name)
 
-    def save_now_and_then(self, state) -> None:
+    def save_now_and_then(self, state: Any) -> None:
         """Save `state`, if that was not done lately."""
         if self.save is None:
             return
@@ -213,7 +190,7 @@ class Monitor:
             gap=certificate.gap,
         )
 
-    def check(self, certificate: Certificate, state, active_rows: int) -> bool:
+    def check(self, certificate: Certificate, state: Any, active_rows: int) -> bool:
         """Record a gap check of `state`; return whether to stop."""
         self.certificate = certificate
         record = Record(

@@ -1,10 +1,12 @@
 """Training problems, which do not change, and the states that solvers reach."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from widemargin.data.rows import Rows
 from widemargin.risk import Risk, RowRisk
@@ -21,7 +23,7 @@ class Intercept(Enum):
     PENALIZED = "penalized"  # b^2 / 2 is added to the objective, as in LIBLINEAR
 
     @classmethod
-    def of(cls, model) -> "Intercept":
+    def of(cls, model: BaseEstimator) -> "Intercept":
         """Return the kind that `fit_intercept` and `penalized_intercept` of an estimator set."""
         if not model.fit_intercept:
             return cls.NONE
@@ -36,7 +38,7 @@ class Problem(Generic[RowsT, RiskT]):
     risk: RiskT
     intercept: Intercept = Intercept.FREE
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.intercept is not Intercept.NONE and not isinstance(self.risk, RowRisk):
             raise ValueError(
                 f"{type(self.risk).__name__} is no RowRisk, and an intercept needs one: what it "
@@ -61,7 +63,7 @@ class Tangents:
     coefs: np.ndarray
 
     @classmethod
-    def weighted_sum(cls, parts) -> "Tangents":
+    def weighted_sum(cls, parts: Sequence[tuple[float, "Tangents"]]) -> "Tangents":
         """Return a weighted sum [(weight, Tangents)] as one combination."""
         return cls(
             np.concatenate([weight * part.weights for weight, part in parts]),

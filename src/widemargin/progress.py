@@ -3,12 +3,18 @@
 import sys
 import threading
 import time
+from typing import TYPE_CHECKING, Self
+
+from widemargin.monitor import Record
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 # Seconds between lines in a log file; one more line is printed at the end.
 _SECONDS_BETWEEN_LOG_LINES = 10.0
 
 
-def _console():
+def _console() -> "Console":
     from rich.console import Console
 
     # Ask the stream itself: with FORCE_COLOR set, rich would treat a log file as a terminal.
@@ -17,14 +23,7 @@ def _console():
 
 
 class ProgressBar:
-    """Progress bar on stderr.
-
-    Parameters
-    ----------
-    total : int
-    what : str
-        Name of what is counted, plural.
-    """
+    """Progress bar on stderr; `what` names what is counted, in the plural."""
 
     def __init__(self, total: int, what: str):
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -44,11 +43,11 @@ class ProgressBar:
         )
         self.task = self.bar.add_task("", total=total)
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self.bar.start()
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         self.bar.stop()
         taken = time.perf_counter() - self.started
         self.console.print(
@@ -70,15 +69,7 @@ class ProgressBar:
 
 
 class ProgressLine:
-    """Line on stderr with the current duality gap.
-
-    Parameters
-    ----------
-    n_problems : int
-        Number of problems of the fit.
-    tol : float
-        Relative duality gap at which a problem is solved.
-    """
+    """Line on stderr with the current duality gap of a fit with `n_problems` problems."""
 
     def __init__(self, n_problems: int, tol: float):
         self.console = _console()
@@ -88,16 +79,16 @@ class ProgressLine:
         self.last_line = time.perf_counter()
         self.live = self.console.status("widemargin") if self.console.is_terminal else None
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         if self.live is not None:
             self.live.start()
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         if self.live is not None:
             self.live.stop()
 
-    def show(self, record):
+    def show(self, record: Record) -> None:
         """Show one gap check."""
         relative = record.relative_gap
         with self.lock:
@@ -116,7 +107,7 @@ class ProgressLine:
                 self.last_line = time.perf_counter()
                 self.console.print(text, soft_wrap=True)
 
-    def finish(self, summary: str):
+    def finish(self, summary: str) -> None:
         """Print the last line."""
         if self.live is not None:
             self.live.stop()

@@ -1,4 +1,4 @@
-"""How far rounding may have led numbers astray, at most.
+"""Bounds on rounding errors.
 
 A sum of m products in float64, added up in whatever order, differs from the true one by no more
 than gamma(m) times the sum of the products' sizes (Higham 2002, section 3.1).
@@ -9,15 +9,15 @@ import numpy as np
 _UNIT = 2.0**-53
 
 
-def gamma(m) -> float:
+def gamma(m: float) -> float:
     """Return the error of a sum of m products, as a fraction of the sum of their sizes."""
     return 1.01 * float(m) * _UNIT
 
 
-#: that of NumPy's sums, which go by halves, of terms that were rounded a few times
+#: the error of NumPy's pairwise sums, of terms that were rounded a few times
 SUM = gamma(128)
 
 
-def squares(values) -> float:
-    """Return the sum of squares, off by no more than SUM, as a share."""
+def squares(values: np.ndarray) -> float:
+    """Return the sum of squares; its relative error is at most SUM."""
     return float(np.square(values).ravel(order="K").sum())

@@ -1,8 +1,9 @@
-"""Arrays and headers of safetensors files, each checked before it is believed."""
+"""Arrays and headers of safetensors files, each checked when it is read."""
 
 from typing import Any
 
 import numpy as np
+from safetensors import safe_open
 
 from widemargin.strict import parse_json
 
@@ -13,7 +14,7 @@ class Malformed(Exception):
     """What is wrong with a file, without its name."""
 
 
-def read_header(file, name: str) -> Any:
+def read_header(file: safe_open, name: str) -> Any:
     """Return the JSON under `name` in the metadata of an open file; None if there is none.
 
     Raises ValueError, which says what is wrong with it.
@@ -22,7 +23,7 @@ def read_header(file, name: str) -> Any:
     return None if text is None else parse_json(text)
 
 
-def read_field(fields: dict, key: str, kind) -> Any:
+def read_field(fields: dict, key: str, kind: type | tuple[type, ...]) -> Any:
     """Return what a header says under `key`, if it is of that type."""
     value = fields.get(key)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
@@ -31,7 +32,7 @@ def read_field(fields: dict, key: str, kind) -> Any:
 
 
 def read_tensor(
-    file, name: str, dtypes: tuple[str, ...], shape: tuple, *, finite: bool = True
+    file: safe_open, name: str, dtypes: tuple[str, ...], shape: tuple, *, finite: bool = True
 ) -> np.ndarray:
     """Return a tensor of an open file, after checking its type and shape (None: any length)."""
     if name not in file.keys():  # noqa: SIM118 (an open safetensors file is no mapping)

@@ -9,7 +9,7 @@ Public functions are therefore decorated with ``@threads.one_for_blas()``, which
 one thread.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
@@ -73,7 +73,7 @@ def _libraries() -> list[LibController]:
     return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
-def _limit(libraries) -> list[tuple[LibController, int]]:
+def _limit(libraries: Iterable[LibController]) -> list[tuple[LibController, int]]:
     """Limit each library to one thread; return (library, previous limit) of those changed."""
     counts = [(library, library.get_num_threads()) for library in libraries]
     limited = [(library, count) for library, count in counts if count > 1]
@@ -82,7 +82,7 @@ def _limit(libraries) -> list[tuple[LibController, int]]:
     return limited
 
 
-def _restore(limited) -> None:
+def _restore(limited: list[tuple[LibController, int]]) -> None:
     for library, count in limited:
         library.set_num_threads(count)
 
@@ -98,12 +98,12 @@ class _OneForBlas:
     Entering takes a few microseconds; the smallest fits take a millisecond.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.lock, self.n_callers = Lock(), 0
         self.limited: list[tuple[LibController, int]] = []
 
     @contextmanager
-    def __call__(self):
+    def __call__(self) -> Iterator[None]:
         shared = [library for library in _libraries() if _is_shared(library)]
         with self.lock:
             if self.n_callers == 0:
@@ -122,7 +122,7 @@ class _OneForBlas:
                     _release(shared)
 
 
-def _release(shared) -> None:
+def _release(shared: list[LibController]) -> None:
     """Let any thread set the limit. threadpoolctl allows it only to the thread that set it first,
     but the last caller to leave may be in another thread."""
     for library in shared:

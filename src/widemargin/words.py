@@ -73,7 +73,7 @@ def shape_in_words(n_rows: int, n_features: int, n_classes: int | None = None) -
     return ", ".join(words)
 
 
-def label_in_words(label) -> str:
+def label_in_words(label: object) -> str:
     """Format a class label, which may be a NumPy scalar: 1, 0.5, 'spam'."""
     return repr(label.item() if isinstance(label, np.generic) else label)
 

@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from typing import Any
 
 import numpy as np
 from rich import box
@@ -21,7 +22,7 @@ C = 1.0
 FITS = 3
 # scikit-learn penalises the intercept and uses the squared hinge by default. Do the same here, so
 # that both libraries minimise the same objective.
-SAME_PROBLEM = {"C": C, "loss": "squared_hinge", "random_state": 0}
+SAME_PROBLEM: dict[str, Any] = {"C": C, "loss": "squared_hinge", "random_state": 0}
 
 
 def run() -> list[dict]:

@@ -127,15 +127,7 @@ class Plan:
 
 
 class Batch(ABC):
-    """Several problems, each of which is solved once.
-
-    Parameters
-    ----------
-    n_problems : int
-    plan : Plan
-    seconds : float or None
-        For all problems.
-    """
+    """Several problems, each of which is solved once, in so many seconds; None for no limit."""
 
     def __init__(self, n_problems: int, plan: Plan, seconds: float | None):
         self.n_problems, self.plan, self.seconds = n_problems, plan, seconds
@@ -158,12 +150,9 @@ class Batch(ABC):
     ) -> None:
         """Solve all problems.
 
-        Parameters
-        ----------
-        pool : ThreadPoolExecutor or None
-            For problems side by side; None for a new one.
-        go_ahead : callable(index) -> Future or None
-            Called if a thread would be idle: submits what can follow a solved problem.
+        `pool` is for problems side by side; None for a new one. `go_ahead(index)` is called if a
+        thread would be idle: it submits what can follow a solved problem, and returns its future
+        or None.
         """
         if self.seconds is not None:
             self.deadline = clock() + self.seconds

@@ -1,5 +1,7 @@
 """Calibration: sigmoids, fitted by scikit-learn to the scores of held-out rows."""
 
+from typing import NoReturn, Self
+
 import numpy as np
 from scipy.special import expit
 from sklearn import config_context
@@ -7,36 +9,35 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import StratifiedKFold
 
-from widemargin.estimators.folds import CALIBRATION_FOLDS, fold_weights
+from widemargin.data import Rows
+from widemargin.estimators.folds import CALIBRATION_FOLDS, Fold, fold_weights
 from widemargin.estimators.path import CostPath
+from widemargin.monitor import Interruption
+from widemargin.problem import State
 from widemargin.words import label_in_words
 
 
 class _Scores(ClassifierMixin, BaseEstimator):
     """A binary classifier (False, True) whose single feature is the score."""
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: np.ndarray, y: np.ndarray, sample_weight: np.ndarray | None = None) -> Self:
         self.classes_ = np.array([False, True])
         return self
 
-    def decision_function(self, X):
+    def decision_function(self, X: np.ndarray) -> np.ndarray:
         return X[:, 0]
 
-    def predict(self, X):  # required by scikit-learn, but never called
+    def predict(self, X: np.ndarray) -> NoReturn:  # required by scikit-learn, but never called
         raise NotImplementedError
 
 
-def fit_sigmoids(scores, y, classes, sample_weight=None):
-    """Return (a, b) of the sigmoid 1 / (1 + exp(a s + b)) of each score, shape (m, 2).
+def fit_sigmoids(
+    scores: np.ndarray, y: np.ndarray, classes: np.ndarray, sample_weight: np.ndarray | None = None
+) -> np.ndarray:
+    """Return (a, b) of the sigmoid 1 / (1 + exp(a s + b)) of each score, (m, 2).
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n, m)
-        Scores of rows that the classifier was not trained on; m is 1 for two classes.
-    y : ndarray of shape (n,)
-        Labels; every class must occur (`check_held_out`).
-    classes : ndarray of shape (k,)
-    sample_weight : ndarray of shape (n,) or None
+    `scores` (n, m) are of rows that the classifier was not trained on; m is 1 for two classes.
+    Each of `classes` (k,) occurs in `y` (n,); see `check_held_out`.
     """
     all_rows = np.arange(y.size)
     sigmoids = []
@@ -51,7 +52,7 @@ def fit_sigmoids(scores, y, classes, sample_weight=None):
     return np.array(sigmoids)
 
 
-def check_held_out(y, classes) -> None:
+def check_held_out(y: np.ndarray, classes: np.ndarray) -> None:
     """Raise ValueError if a class has no row among the held-out rows."""
     missing = np.setdiff1d(classes, y)
     if missing.size:
@@ -61,7 +62,7 @@ def check_held_out(y, classes) -> None:
         )
 
 
-def probabilities(scores, sigmoids):
+def probabilities(scores: np.ndarray, sigmoids: np.ndarray) -> np.ndarray:
     """Return the probability of each class, (n, k), from scores (n, m)."""
     each = expit(-(scores * sigmoids[:, 0] + sigmoids[:, 1]))
     if each.shape[1] == 1:
@@ -71,29 +72,20 @@ def probabilities(scores, sigmoids):
     return np.divide(each, total, out=uniform, where=total > 0.0)
 
 
-def calibrate(model, rows, y, weights, folds, states, interruption):
-    """Return the sigmoids of a model, fitted to out-of-fold scores.
+def calibrate(
+    model: BaseEstimator,
+    rows: Rows,
+    y: np.ndarray,
+    weights: np.ndarray | None,
+    folds: list[Fold],
+    states: list[State],
+    interruption: Interruption,
+) -> np.ndarray:
+    """Return the sigmoids of a fitted model, as `fit_sigmoids` does, by out-of-fold scores.
 
     For each fold, a model is trained on the other folds, to the relative gap that `model` has
-    reached. It is warm-started from the solution of `model`, so this is fast.
-
-    Parameters
-    ----------
-    model : fitted LinearSVC
-    rows : Rows of shape (n, d)
-    y : ndarray of shape (n,)
-    weights : ndarray of shape (n,) or None
-    folds : list of (train, held_out)
-        As `calibration_folds` returns them.
-    states : list of State
-        Solutions of the problems of the model.
-    interruption : Interruption
-        The one of the model's training: if that was interrupted, this stops as well.
-
-    Returns
-    -------
-    sigmoids : ndarray of shape (m, 2)
-        As `fit_sigmoids` returns them.
+    reached. It is warm-started from `states`, the solution of `model`, so this is fast. Nothing is
+    trained if `interruption` says that the training of `model` was interrupted.
     """
     classes, codes = model.classes_, np.searchsorted(model.classes_, y)
     reached = max(part.relative_gap for part in model.certificate_.parts or [model.certificate_])
@@ -117,22 +109,13 @@ def calibrate(model, rows, y, weights, folds, states, interruption):
     return fit_sigmoids(scores[counted], y[counted], classes, weights)
 
 
-def calibration_folds(codes, classes, weights):
-    """Return stratified folds of the rows of positive weight, [(train, held_out)].
+def calibration_folds(
+    codes: np.ndarray, classes: np.ndarray, weights: np.ndarray | None
+) -> list[Fold]:
+    """Return stratified folds of the rows of positive weight.
 
-    Their number is reduced to the number of rows of the rarest class if necessary.
-
-    Parameters
-    ----------
-    codes : ndarray of int, shape (n,)
-        Index of the class of each row in `classes`.
-    classes : ndarray of shape (k,)
-    weights : ndarray of shape (n,) or None
-
-    Raises
-    ------
-    ValueError
-        If a class has fewer than two rows.
+    `codes` (n,) are the places of the rows' labels in `classes`. There are fewer folds if the
+    rarest class has fewer rows; raises ValueError if it has fewer than two.
     """
     counted = _counted(codes.size, weights)
     sizes = np.bincount(codes[counted], minlength=classes.size)
@@ -151,5 +134,5 @@ def calibration_folds(codes, classes, weights):
     ]
 
 
-def _counted(n_rows, weights):
+def _counted(n_rows: int, weights: np.ndarray | None) -> np.ndarray:
     return np.arange(n_rows) if weights is None else np.flatnonzero(weights > 0.0)

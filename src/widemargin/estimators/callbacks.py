@@ -6,31 +6,33 @@ geometrically.
 """
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.callback import CallbackContext
+
+from widemargin.monitor import Record
+from widemargin.problem import State
 
 LEVELS = 20
 
 
+@dataclass
 class GapLevels:
-    """Reports the progress of one problem to the callbacks of its estimator.
+    """Reports the progress of one problem to the callbacks of its estimator."""
 
-    Parameters
-    ----------
-    estimator : estimator
-    context : sklearn.callback.CallbackContext
-        The context of this problem.
-    data : dict
-        X, y and metadata, as the callbacks receive them.
-    attributes : callable(State) -> dict
-        The attributes with which a copy of the estimator predicts from that state.
-    """
+    estimator: BaseEstimator
+    context: CallbackContext  # of this problem
+    data: dict[str, Any]  # X, y and metadata, as the callbacks receive them
+    attributes: Callable[[State], dict]  # with which a copy of the estimator predicts
+    reached: int = 0
 
-    def __init__(self, estimator, context, data, attributes):
-        self.estimator, self.context, self.data = estimator, context, data
-        self.attributes = attributes
-        self.reached = 0
-        context.call_on_fit_task_begin(estimator=estimator, **data)
+    def __post_init__(self) -> None:
+        self.context.call_on_fit_task_begin(estimator=self.estimator, **self.data)
 
-    def on_check(self, record, state) -> bool:
+    def on_check(self, record: Record, state: State) -> bool:
         """Report the levels that are reached for the first time; return whether to stop."""
         relative = record.relative_gap
         tol = self.estimator.tol
@@ -44,11 +46,11 @@ class GapLevels:
             stop |= self._end(step, state)
         return stop
 
-    def end(self, state):
+    def end(self, state: State) -> None:
         """Report that the problem is done."""
         self._end(self.context, state)
 
-    def _end(self, context, state) -> bool:
+    def _end(self, context: CallbackContext, state: State) -> bool:
         return bool(
             context.call_on_fit_task_end(
                 estimator=self.estimator,

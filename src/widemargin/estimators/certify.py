@@ -1,9 +1,11 @@
 """Recompute the certificate of a fitted model."""
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from widemargin import threads
+from widemargin.arrays import Matrix, Vector
 from widemargin.certificate import Certificate, certify_state
 from widemargin.data import as_rows
 from widemargin.data.devices import gpu_array, is_on_gpu
@@ -16,7 +18,13 @@ from widemargin.labels import places_of
 
 
 @threads.one_for_blas()
-def certify(model, X, y, sample_weight=None, qid=None) -> Certificate:
+def certify(
+    model: BaseEstimator,
+    X: Matrix,
+    y: Vector,
+    sample_weight: Vector | None = None,
+    qid: Vector | None = None,
+) -> Certificate:
     """Recompute the duality-gap certificate of `model` on its training data.
 
     The objective is computed from the coefficients of the model. The lower bound is computed from
@@ -68,7 +76,7 @@ def certify(model, X, y, sample_weight=None, qid=None) -> Certificate:
     )
 
 
-def training_rows(model) -> int:
+def training_rows(model: BaseEstimator) -> int:
     """Return the number of rows that `model` was trained on."""
     if isinstance(model, OrderingModel):
         return model.n_samples_fit_

@@ -10,6 +10,7 @@ import json
 import os
 import warnings
 import zlib
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -27,15 +28,9 @@ class CheckpointError(ValueError):
 
 
 class Checkpoint:
-    """The checkpoint of one problem.
+    """The checkpoint of one problem."""
 
-    Parameters
-    ----------
-    path : path-like
-    problem : Problem
-    """
-
-    def __init__(self, path, problem: Problem):
+    def __init__(self, path: str | os.PathLike, problem: Problem) -> None:
         self.path = os.fspath(path)
         self.fingerprint = _fingerprint(problem)
         self.shapes = {
@@ -47,11 +42,8 @@ class Checkpoint:
     def load(self) -> State | None:
         """Return the saved state; None if there is none.
 
-        Raises
-        ------
-        CheckpointError
-            The file is not a checkpoint, or that of another problem; it is not changed. Or no
-            file can be written there.
+        Raises CheckpointError if the file is not a checkpoint, or one of another problem, or if
+        no file can be written there. The file is not changed.
         """
         try:
             os.stat(self.path)
@@ -74,7 +66,7 @@ class Checkpoint:
         except Malformed as error:
             raise CheckpointError(f"{self.path}: {error}") from error
 
-    def _read(self, file) -> State:
+    def _read(self, file: safe_open) -> State:
         if read_header(file, _NAME) != self.fingerprint:
             raise Malformed(
                 "a checkpoint of another problem (other rows, labels, weights, C, loss or "
@@ -114,7 +106,11 @@ class Checkpoint:
             os.unlink(self.path)
 
 
-def _fingerprint(problem):
+def _checksum(values: np.ndarray) -> int:
+    return zlib.crc32(np.ascontiguousarray(values).data)
+
+
+def _fingerprint(problem: Problem) -> dict[str, Any]:
     """Return a fingerprint of the problem, which does not read the rows."""
     risk = problem.risk
     return {
@@ -123,6 +119,6 @@ def _fingerprint(problem):
         "entries": int(problem.rows.n_entries),
         "loss": risk.loss.name,
         "intercept": problem.intercept.value,
-        "labels": zlib.crc32(np.ascontiguousarray(risk.y)),
-        "costs": zlib.crc32(np.ascontiguousarray(risk.cost)),
+        "labels": _checksum(risk.y),
+        "costs": _checksum(risk.cost),
     }

@@ -3,9 +3,13 @@
 import os
 import time
 import warnings
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
 
 from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from widemargin.certificate import Certificate
@@ -16,8 +20,8 @@ from widemargin.estimators.batch import Batch, Limits, MadeWhenAsked, Plan
 from widemargin.estimators.callbacks import LEVELS, GapLevels
 from widemargin.estimators.checkpoint import Checkpoint
 from widemargin.estimators.validation import check_bytes
-from widemargin.monitor import FELL_SHORT
-from widemargin.problem import State
+from widemargin.monitor import FELL_SHORT, Monitor, Record
+from widemargin.problem import Problem, State
 from widemargin.progress import ProgressLine
 from widemargin.solvers import auto
 from widemargin.solvers.registry import THEN
@@ -32,14 +36,14 @@ _PER_FEATURE, _PER_FEATURE_AND_PROBLEM = 128, 32
 _PER_ROW_IN_PASSES, _IN_PASSES = 150, 40 << 20
 
 
-def like(kind: type, estimator):
+def like(kind: type, estimator: BaseEstimator) -> Any:
     """Return an unfitted estimator of a kind, with the parameters that both kinds have."""
     given = estimator.get_params(deep=False)
     shared = kind().get_params(deep=False).keys() & given.keys()
     return kind(**{name: given[name] for name in shared})
 
 
-def load_if_fits(rows, estimator, n_problems: int = 1) -> Rows:
+def load_if_fits(rows: Rows, estimator: BaseEstimator, n_problems: int = 1) -> Rows:
     """Return rows on disk as rows in memory, if they fit into the estimator's memory budget.
 
     Reading them once is far faster than in each pass. If the user names a solver, or wants
@@ -55,7 +59,7 @@ def load_if_fits(rows, estimator, n_problems: int = 1) -> Rows:
     return rows.in_memory() if fits else rows
 
 
-def choose_solver(model, problem, warm: bool = False) -> str:
+def choose_solver(model: BaseEstimator, problem: Problem, warm: bool = False) -> str:
     """Return the solver that a model names, or else the best one for such a problem.
 
     `warm` says that training starts from the solution of a similar problem.
@@ -69,44 +73,37 @@ def choose_solver(model, problem, warm: bool = False) -> str:
     return auto.choose(rows, risk, warm, must_stream)
 
 
-def budget_of(estimator) -> int:
+def budget_of(estimator: BaseEstimator) -> int:
     """Return how many bytes training may use for rows on disk."""
     budget = check_bytes("memory_budget", getattr(estimator, "memory_budget", None))
     return budget or auto.DEFAULT_BUDGET
 
 
+@dataclass(eq=False)
 class Fit(Batch):
-    """One call of `fit`: solves the problems, in parallel if there are threads.
+    """One call of `fit`: solves the problems, in parallel if there are threads."""
 
-    Parameters
-    ----------
-    estimator : estimator
-        With tol, max_iter, max_time, n_jobs, verbose.
-    problems : ProblemSet
-    solver : str
-        Its name.
-    seeds : sequence of int
-        One per problem.
-    starts : list of State or None
-    data : dict
-        X, y and metadata, as callbacks receive them.
-    """
+    estimator: BaseEstimator
+    problems: Any  # a ProblemSet or an OrderingProblem
+    solver: str
+    seeds: Sequence[int]
+    starts: list[State | None]
+    data: dict[str, Any]  # X, y and metadata, as callbacks receive them
 
-    def __init__(self, estimator, problems, solver, seeds, starts, data):
-        self.estimator, self.problems, self.starts = estimator, problems, starts
-        self.solver, self.seeds, self.data = solver, seeds, data
-        self.limits = Limits.of(estimator, problems.rows)
-        n_jobs = effective_n_jobs(estimator.n_jobs)
-        plan = Plan.of(n_jobs, len(problems), problems[0], solver)
-        super().__init__(len(problems), plan, self.limits.seconds_left)
+    def __post_init__(self) -> None:
+        count = len(self.problems)
+        self.limits = Limits.of(self.estimator, self.problems.rows)
+        n_jobs = effective_n_jobs(self.estimator.n_jobs)
+        plan = Plan.of(n_jobs, count, self.problems[0], self.solver)
+        super().__init__(count, plan, self.limits.seconds_left)
         self.interruption = self.limits.interruption
-        self.states: list = [None] * len(problems)
-        self.monitors: list = [None] * len(problems)
+        self.states: list = [None] * count
+        self.monitors: list = [None] * count
         self.checkpoints: list[Checkpoint] = []
-        self.context = None
-        self.line = None
+        self.context: Any = None
+        self.line: ProgressLine | None = None
 
-    def train(self):
+    def train(self) -> None:
         estimator, count = self.estimator, len(self.problems)
         self.context = estimator._init_callback_context(
             max_subtasks=count, sequential_subtasks=False
@@ -127,10 +124,10 @@ class Fit(Batch):
             estimator=estimator, reconstruction_attributes=self._attributes, **self.data
         )
 
-    def meet(self, places, functions):
+    def meet(self, places: range, functions: list[Callable[[], None]]) -> None:
         together(self.problems.rows, functions)
 
-    def solve(self, index, seconds):
+    def solve(self, index: int, seconds: float | None) -> None:
         problem = self.problems[index]
         monitor, levels = self._begin(index, seconds)
         start = self.starts[index]
@@ -150,7 +147,7 @@ class Fit(Batch):
         if len(self.problems) > 1:  # states wait for each other: classes may be many
             self.states[index] = self.states[index].packed()
 
-    def _begin(self, index, seconds):
+    def _begin(self, index: int, seconds: float | None) -> tuple[Monitor, GapLevels | None]:
         """Return a problem's monitor, and the object that calls callbacks, or None."""
         levels = None
         if hasattr(self.estimator, "_skl_callbacks"):
@@ -161,7 +158,7 @@ class Fit(Batch):
                 self.estimator, context, self.data, lambda state: self._attributes({index: state})
             )
 
-        def on_check(record, state):
+        def on_check(record: Record, state: State) -> bool:
             if self.line is not None:
                 self.line.show(record)
             return levels is not None and levels.on_check(record, state)
@@ -169,7 +166,7 @@ class Fit(Batch):
         self.monitors[index] = monitor = self.limits.monitor(index, seconds, on_check)
         return monitor, levels
 
-    def _checkpoint(self, index, problem):
+    def _checkpoint(self, index: int, problem: Problem) -> Checkpoint | None:
         """Return the checkpoint of a problem; None if there is none."""
         path = getattr(self.estimator, "checkpoint", None)
         if path is None:
@@ -178,15 +175,15 @@ class Fit(Batch):
             path = f"{os.fspath(path)}.{index}"
         return Checkpoint(path, problem)
 
-    def _attributes(self, running=None):
+    def _attributes(self, running: dict[int, State] | None = None) -> dict[str, Any]:
         """Return the attributes that a callback needs to predict with the present model."""
 
-        def state(j):
+        def state(j: int) -> State:
             return (running or {}).get(j) or self.states[j] or State.zero(self.problems[j])
 
         return self.problems.attributes(MadeWhenAsked(state, len(self.problems)))
 
-    def record(self):
+    def record(self) -> None:
         """Set the attributes that describe the training; warn if it fell short."""
         estimator = self.estimator
         account = Account(self.monitors)
@@ -197,7 +194,7 @@ class Fit(Batch):
 class Account:
     """A summary of a model's training, from the monitors of its problems."""
 
-    def __init__(self, monitors):
+    def __init__(self, monitors: Sequence[Monitor]) -> None:
         statuses = [monitor.status for monitor in monitors]
         self.certificate = Certificate.total(monitor.certificate for monitor in monitors)
         self.history = [record for monitor in monitors for record in monitor.history]
@@ -205,7 +202,7 @@ class Account:
         self.status = next((s for s in statuses if s != "converged"), "converged")
         self.successors = sorted({m.handed_over_to for m in monitors if m.handed_over_to})
 
-    def record(self, estimator, solver: str) -> None:
+    def record(self, estimator: BaseEstimator, solver: str) -> None:
         """Set the attributes of a fitted estimator that describe its training."""
         estimator.certificate_ = self.certificate
         estimator.history_ = self.history
@@ -217,7 +214,7 @@ class Account:
         """Return the solver `name`, followed by the solvers that took over when it was stuck."""
         return THEN.join([name, *self.successors])
 
-    def warn(self, estimator, stacklevel: int) -> None:
+    def warn(self, estimator: BaseEstimator, stacklevel: int) -> None:
         """Warn if training stopped before it reached its tolerance."""
         if self.status not in FELL_SHORT:
             return

@@ -1,23 +1,26 @@
 """Folds of a cross-validation: rows to train on, and held-out rows."""
 
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
 import numpy as np
 
+from widemargin.arrays import Vector
 from widemargin.words import label_in_words
+
+#: the rows to train on, and the held-out rows, as numbers
+Fold: TypeAlias = tuple[np.ndarray, np.ndarray]
+#: one weight per row for each of several classifiers; None if all of them are one
+Weights: TypeAlias = Sequence[np.ndarray | None]
 
 #: folds whose held-out scores are used for calibration; fewer if a class has fewer rows
 CALIBRATION_FOLDS = 5
 
 
-def check_folds(folds, y, weights):
-    """Return the folds as [(train, held_out)], row numbers without those of weight zero.
+def check_folds(folds: Iterable, y: np.ndarray, weights: np.ndarray | None) -> list[Fold]:
+    """Return folds, as scikit-learn's splitters yield them, without the rows of weight zero.
 
-    Parameters
-    ----------
-    folds : iterable of (train, held_out)
-        As scikit-learn's splitters yield them: row numbers, or masks of length n.
-    y : ndarray of shape (n,)
-        Class labels.
-    weights : ndarray of shape (n,) or None
+    The rows are row numbers or masks of length n; of what is returned, row numbers.
     """
     checked = []
     for number, (train, held_out) in enumerate(folds, start=1):
@@ -35,14 +38,14 @@ def check_folds(folds, y, weights):
     return checked
 
 
-def _check_rows(whose, index, n_rows, weights):
+def _check_rows(whose: str, index: Vector, n_rows: int, weights: np.ndarray | None) -> np.ndarray:
     index = np.asarray(index)
     if index.dtype == bool and index.shape == (n_rows,):
         index = np.flatnonzero(index)
     if index.size and (
         index.dtype.kind not in "iu" or index.ndim != 1 or index.min() < 0 or index.max() >= n_rows
     ):
-        raise ValueError(f"{whose} what are no row numbers from 0 to {n_rows - 1}")
+        raise ValueError(f"{whose} rows that are not numbers from 0 to {n_rows - 1}")
     index = index.astype(np.intp, copy=False)
     if weights is not None:
         index = index[weights[index] > 0.0]
@@ -52,7 +55,7 @@ def _check_rows(whose, index, n_rows, weights):
     return index
 
 
-def fold_weights(folds, weights, n_rows):
+def fold_weights(folds: list[Fold], weights: np.ndarray | None, n_rows: int) -> list[np.ndarray]:
     """Return the training weights of the rows for each fold: [(n,)].
 
     A row that occurs several times in a fold counts as often.

@@ -1,12 +1,14 @@
 """Linear ranking SVM as a scikit-learn estimator."""
 
 import warnings
+from typing import Self
 
 import numpy as np
 from sklearn.callback import with_callbacks
 
 from widemargin import threads
-from widemargin.arrays import move_to, on_host
+from widemargin.arrays import Matrix, Vector, move_to, on_host
+from widemargin.data import Rows
 from widemargin.data.devices import is_on_gpu, placed
 from widemargin.estimators.fitting import load_if_fits
 from widemargin.estimators.order import check_grades
@@ -99,17 +101,17 @@ class LinearRanker(OrderingModel):
     def __init__(
         self,
         *,
-        C=1.0,
-        normalization="pairs",
-        solver="auto",
-        tol=1e-3,
-        max_iter=10000,
-        max_time=None,
-        device="cpu",
-        warm_start=False,
-        n_jobs=None,
-        verbose=0,
-    ):
+        C: float = 1.0,
+        normalization: str = "pairs",
+        solver: str = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 10000,
+        max_time: float | None = None,
+        device: str = "cpu",
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
         self.C = C
         self.normalization = normalization
         self.solver = solver
@@ -123,7 +125,13 @@ class LinearRanker(OrderingModel):
 
     @with_callbacks
     @threads.one_for_blas()
-    def fit(self, X, y, qid=None, sample_weight=None):
+    def fit(
+        self,
+        X: Matrix,
+        y: Vector,
+        qid: Vector | None = None,
+        sample_weight: Vector | None = None,
+    ) -> Self:
         """Fit the model to training data.
 
         Parameters
@@ -152,29 +160,37 @@ class LinearRanker(OrderingModel):
         rows = load_if_fits(placed(X, self.device), self)
         problem = self._problem(rows, y, qid, sample_weight)
         if problem.left_out.size:
-            _warn_of_groups_without_pairs(problem.left_out, np.unique(qid))
+            _warn_of_groups_without_pairs(problem.left_out, np.unique(np.asarray(qid)))
         metadata = {"qid": qid, "sample_weight": sample_weight}
         self._fit_order(problem, {"X": X, "y": y, "metadata": metadata}).record()
         if came_on_gpu:
             self.coef_ = move_to(self.coef_, rows.like)
         return self
 
-    def _problem(self, rows, y, qid, sample_weight):
+    def _problem(
+        self, rows: Rows, y: Vector, qid: Vector | None, sample_weight: Vector | None
+    ) -> OrderingProblem:
         grades = check_grades(y)
         check_same_length(rows, grades)
         group = check_groups(qid, grades.size)
         weights = check_weights(sample_weight, rows)
         return OrderingProblem(self, rows, grades, weights, group)
 
-    def decision_function(self, X):
+    def decision_function(self, X: Matrix) -> np.ndarray:
         """Return the score w.x of each row, (n,); higher scores rank higher."""
         return self._scores(X)
 
-    def predict(self, X):
+    def predict(self, X: Matrix) -> np.ndarray:
         """Return the score of each row, (n,), as `decision_function` does."""
         return self._scores(X)
 
-    def score(self, X, y, qid=None, sample_weight=None):
+    def score(
+        self,
+        X: Matrix,
+        y: Vector,
+        qid: Vector | None = None,
+        sample_weight: Vector | None = None,
+    ) -> float:
         """Return the fraction of pairs that are ranked correctly.
 
         Ties count one half. With two grades in `y` and no `qid`, this is the area under the ROC
@@ -186,7 +202,7 @@ class LinearRanker(OrderingModel):
         return pairwise_accuracy(grades, scores, qid, sample_weight, normalization=weigh)
 
 
-def _warn_of_groups_without_pairs(left_out, names):
+def _warn_of_groups_without_pairs(left_out: np.ndarray, names: np.ndarray) -> None:
     several = left_out.size > 1
     warnings.warn(
         f"{left_out.size} {'groups have' if several else 'group has'} no two rows of different "

@@ -1,20 +1,21 @@
 """Linear SVM classifier as a scikit-learn estimator."""
 
+from os import PathLike
+from typing import Self
+
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.base import BaseEstimator
+from sklearn.callback import with_callbacks
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin import threads
-from widemargin.arrays import move_to, on_host
-from widemargin.data import Rows
+from widemargin.arrays import Matrix, RandomState, Vector, move_to, on_host
 from widemargin.data.devices import DEVICES, is_on_gpu, placed
 from widemargin.estimators.fitting import Fit, choose_solver, load_if_fits
 from widemargin.estimators.folds import CALIBRATION_FOLDS
-from widemargin.estimators.problems import MULTI_CLASS, make_problems
-from widemargin.estimators.reporting import Reporting
+from widemargin.estimators.linear_classifier import LinearClassifier
+from widemargin.estimators.problems import MULTI_CLASS, ProblemSet, make_problems
 from widemargin.estimators.validation import (
     check_bytes,
     check_choice,
@@ -27,20 +28,12 @@ from widemargin.estimators.validation import (
     check_training_parameters,
     check_weights,
     classes_of,
-    linear_scores,
 )
 from widemargin.losses import LOSSES
 from widemargin.solvers.registry import SOLVERS, names, quoted
 
 
-def wants_probability(estimator) -> bool:
-    """Return True, or raise AttributeError if ``probability=False``."""
-    if not estimator.probability:
-        raise AttributeError("predict_proba is available only with probability=True")
-    return True
-
-
-class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class LinearSVC(LinearClassifier):
     """Linear support vector classification with a certificate.
 
     Minimises, for two classes, ::
@@ -152,25 +145,25 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
     def __init__(
         self,
         *,
-        C=1.0,
-        loss="squared_hinge",
-        multi_class="ovr",
-        solver="auto",
-        tol=1e-3,
-        fit_intercept=True,
-        penalized_intercept=False,
-        class_weight=None,
-        max_iter=10000,
-        max_time=None,
-        probability=False,
-        device="cpu",
-        memory_budget=None,
-        checkpoint=None,
-        warm_start=False,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-    ):
+        C: float = 1.0,
+        loss: str = "squared_hinge",
+        multi_class: str = "ovr",
+        solver: str = "auto",
+        tol: float = 1e-3,
+        fit_intercept: bool = True,
+        penalized_intercept: bool = False,
+        class_weight: dict | str | None = None,
+        max_iter: int = 10000,
+        max_time: float | None = None,
+        probability: bool = False,
+        device: str = "cpu",
+        memory_budget: int | str | None = None,
+        checkpoint: str | PathLike | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+        verbose: int = 0,
+    ) -> None:
         self.C = C
         self.loss = loss
         self.multi_class = multi_class
@@ -190,14 +183,9 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         self.random_state = random_state
         self.verbose = verbose
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     @with_callbacks
     @threads.one_for_blas()
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Matrix, y: Vector, sample_weight: Vector | None = None) -> Self:
         """Fit the model to training data.
 
         Parameters
@@ -250,17 +238,17 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         in_place = problems.dual_in_place if came_on_gpu else problems.dual
         self.dual_variables_ = in_place(fit.states)
         fit.record()
-        vars(self).pop("sigmoids_", None)  # of an earlier fit
+        self.__dict__.pop("sigmoids_", None)  # of an earlier fit
         if folds is not None:
             y = on_host(y)
             self.sigmoids_ = calibrate(self, rows, y, weights, folds, fit.states, fit.interruption)
         return self
 
-    def _seeds(self, problems):
+    def _seeds(self, problems: ProblemSet) -> list[int]:
         random = check_random_state(self.random_state)
-        return random.randint(np.iinfo(np.int32).max, size=len(problems))
+        return random.randint(np.iinfo(np.int32).max, size=len(problems)).tolist()
 
-    def _check_parameters(self):
+    def _check_parameters(self) -> None:
         check_positive("C", self.C)
         check_choice("loss", self.loss, tuple(LOSSES))
         check_choice("multi_class", self.multi_class, MULTI_CLASS)
@@ -273,40 +261,13 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         if self.class_weight is not None and not isinstance(self.class_weight, dict):
             check_choice("class_weight", self.class_weight, ("balanced",))
 
-    def _previous_fit(self):
+    def _previous_fit(self) -> tuple | None:
         """Return (classes, coef, intercept, dual) of the last fit, if this one starts there."""
         if not (self.warm_start and hasattr(self, "dual_variables_")):
             return None
         return self.classes_, self.coef_, self.intercept_, self.dual_variables_
 
-    def decision_function(self, X):
-        """Return w.x + b for each row: (n,) for two classes, (n, n_classes) for more."""
-        check_is_fitted(self)
-        stays_on_gpu = is_on_gpu(X) and not isinstance(X, Rows)
-        X = check_matrix(self, X, reset=False)
-        scores = linear_scores(X, self.coef_.T, self.intercept_)
-        if not stays_on_gpu:
-            scores = on_host(scores)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def predict(self, X):
-        """Return the predicted class label of each row."""
-        scores = self.decision_function(X)
-        places = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        if self.classes_.dtype.kind not in "biuf":
-            places = on_host(places)  # there are no words on a GPU
-        return move_to(self.classes_, places)[places]
-
-    @available_if(wants_probability)
-    def predict_proba(self, X):
-        """Return the probability of each class, (n, n_classes); with ``probability=True``."""
-        from widemargin.estimators.calibration import probabilities
-
-        scores = on_host(self.decision_function(X))
-        check_is_fitted(self, "sigmoids_", msg="%(name)s was fitted with probability=False")
-        return probabilities(scores.reshape(scores.shape[0], -1), self.sigmoids_)
-
-    def to_sklearn(self):
+    def to_sklearn(self) -> BaseEstimator:
         """Return a plain ``sklearn.svm.LinearSVC`` that predicts the same.
 
         For exporters that support only scikit-learn, and for machines without widemargin.
@@ -331,7 +292,7 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         return twin
 
 
-def _warm_starts(previous, classes, problems):
+def _warm_starts(previous: tuple | None, classes: np.ndarray, problems: ProblemSet) -> list:
     """Return one State per problem, from the previous fit where it matches."""
     if previous is not None:
         old_classes, coef, intercept, dual = previous

@@ -3,27 +3,29 @@
 import copy
 import inspect
 import warnings
+from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.base import BaseEstimator
+from sklearn.callback import CallbackContext, with_callbacks
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin import threads
-from widemargin.arrays import move_to, on_host
+from widemargin.arrays import Matrix, RandomState, Vector, move_to, on_host
 from widemargin.data import Rows
 from widemargin.data.devices import is_on_gpu, placed
 from widemargin.data.memory import RowsInMemory
 from widemargin.estimators.calibration import check_held_out, fit_sigmoids
 from widemargin.estimators.fitting import Account, like, load_if_fits
-from widemargin.estimators.folds import check_folds, fold_weights
-from widemargin.estimators.linear_svc import LinearSVC, wants_probability
+from widemargin.estimators.folds import Fold, check_folds, fold_weights
+from widemargin.estimators.linear_classifier import LinearClassifier
+from widemargin.estimators.linear_svc import LinearSVC
 from widemargin.estimators.path import CostPath, pick
-from widemargin.estimators.reporting import Reporting
 from widemargin.estimators.validation import (
     check_costs,
     check_flag,
@@ -38,7 +40,7 @@ from widemargin.progress import ProgressBar
 from widemargin.solvers.settings import CheckSettings
 
 
-class LinearSVCCV(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class LinearSVCCV(LinearClassifier):
     """`LinearSVC` whose C is chosen by cross-validation.
 
     All folds are trained together from the smallest C to the largest, each warm-started from its
@@ -103,25 +105,25 @@ class LinearSVCCV(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimato
     def __init__(
         self,
         *,
-        Cs=20,
-        cv=5,
-        scoring=None,
-        probability=False,
-        loss="squared_hinge",
-        multi_class="ovr",
-        solver="auto",
-        tol=1e-3,
-        fit_intercept=True,
-        penalized_intercept=False,
-        class_weight=None,
-        max_iter=10000,
-        max_time=None,
-        device="cpu",
-        memory_budget=None,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-    ):
+        Cs: Vector = 20,
+        cv: Any = 5,
+        scoring: str | Callable | None = None,
+        probability: bool = False,
+        loss: str = "squared_hinge",
+        multi_class: str = "ovr",
+        solver: str = "auto",
+        tol: float = 1e-3,
+        fit_intercept: bool = True,
+        penalized_intercept: bool = False,
+        class_weight: dict | str | None = None,
+        max_iter: int = 10000,
+        max_time: float | None = None,
+        device: str = "cpu",
+        memory_budget: int | str | None = None,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+        verbose: int = 0,
+    ) -> None:
         self.Cs = Cs
         self.cv = cv
         self.scoring = scoring
@@ -141,14 +143,15 @@ class LinearSVCCV(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimato
         self.random_state = random_state
         self.verbose = verbose
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     @with_callbacks
     @threads.one_for_blas()
-    def fit(self, X, y, sample_weight=None, groups=None):
+    def fit(
+        self,
+        X: Matrix,
+        y: Vector,
+        sample_weight: Vector | None = None,
+        groups: Vector | None = None,
+    ) -> Self:
         """Choose C by cross-validation, and fit the model with that C to all rows.
 
         Parameters
@@ -195,34 +198,16 @@ class LinearSVCCV(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimato
         search.path.warn(stacklevel=5)  # past two decorators
         self.Cs_, self.scores_, self.relative_gaps_ = costs, search.scores, search.gaps
         self.C_, self.best_estimator_ = best.C, best
-        vars(self).pop("sigmoids_", None)  # of an earlier fit
-        for name, value in vars(best).items():
-            if name.endswith("_"):
-                setattr(self, name, value)
+        self.__dict__.pop("sigmoids_", None)  # of an earlier fit
+        for name, value in _learned(best).items():
+            setattr(self, name, value)
         return self
 
-    def _model(self):
+    def _model(self) -> LinearSVC:
         """Return a LinearSVC with the parameters that both classes have."""
         return like(LinearSVC, self).set_params(verbose=0, probability=False)
 
-    def decision_function(self, X):
-        """Return w.x + b for each row: (n,) for two classes, (n, n_classes) for more."""
-        check_is_fitted(self)
-        return self.best_estimator_.decision_function(X)
-
-    def predict(self, X):
-        """Return the predicted class label of each row."""
-        check_is_fitted(self)
-        return self.best_estimator_.predict(X)
-
-    @available_if(wants_probability)
-    def predict_proba(self, X):
-        """Return the probability of each class, (n, n_classes); with ``probability=True``."""
-        check_is_fitted(self)
-        check_is_fitted(self, "sigmoids_", msg="%(name)s was fitted with probability=False")
-        return self.best_estimator_.predict_proba(X)
-
-    def score(self, X, y, sample_weight=None):
+    def score(self, X: Matrix, y: Vector, sample_weight: Vector | None = None) -> float:
         """Return the score of the model on these rows, by the scorer `scoring`."""
         if self.scoring is None:
             return super().score(X, y, sample_weight)
@@ -231,50 +216,45 @@ class LinearSVCCV(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimato
         return check_scoring(self, scoring=self.scoring)(self, X, y, **weights)
 
 
+@dataclass
 class _Search:
-    """Trains and scores all folds for each C, and trains the best C on all rows.
+    """Trains and scores all folds for each C, and trains the best C on all rows."""
 
-    Parameters
-    ----------
-    estimator : LinearSVCCV
-    model : LinearSVC
-        The parameters that it shares with `estimator`, and the number of features.
-    rows : Rows of shape (n, d)
-    y : ndarray of shape (n,)
-    weights : ndarray of shape (n,) or None
-    folds : list of (train, held_out)
-    scorer : callable(model, X, y, weights)
-    costs : ndarray of shape (n_Cs,)
-    data : dict
-        X, y and metadata, as callbacks receive them.
-    """
+    estimator: LinearSVCCV
+    model: LinearSVC  # with the parameters that both have, and the number of features
+    rows: Rows
+    y: np.ndarray
+    weights: np.ndarray | None
+    folds: list[Fold]
+    scorer: Callable  # (model, X, y, weights) -> float
+    costs: np.ndarray
+    data: dict[str, Any]  # X, y and metadata, as callbacks receive them
 
-    def __init__(self, estimator, model, rows, y, weights, folds, scorer, costs, data):
-        self.estimator, self.model, self.scorer, self.costs = estimator, model, scorer, costs
-        self.rows, self.y, self.weights, self.folds = rows, y, weights, folds
-        self.data = {"estimator": estimator, **data}
-        self.classes, self.codes = classes_of(y)
-        self.present = [np.unique(self.codes[train]) for train, _ in folds]  # classes
-        self.fold_weights = fold_weights(folds, weights, y.size)
-        self.order = np.argsort(costs, kind="stable")
+    def __post_init__(self) -> None:
+        n_folds, n_costs = len(self.folds), self.costs.size
+        self.data = {"estimator": self.estimator, **self.data}
+        self.classes, self.codes = classes_of(self.y)
+        self.present = [np.unique(self.codes[train]) for train, _ in self.folds]  # classes
+        self.fold_weights = fold_weights(self.folds, self.weights, self.y.size)
+        self.order = np.argsort(self.costs, kind="stable")
         self.path = CostPath(
-            model,
-            rows,
+            self.model,
+            self.rows,
             self.classes,
             self.codes,
             self.fold_weights,
-            n_costs=costs.size + 1,
-            ahead=costs[self.order],
-            single=model.tol >= CheckSettings.single_precision_tol,
+            n_costs=n_costs + 1,
+            ahead=self.costs[self.order],
+            single=self.model.tol >= CheckSettings.single_precision_tol,
         )
-        self.scores = np.full((len(folds), costs.size), np.nan)
-        self.gaps = np.full((len(folds), costs.size), np.nan)
+        self.scores = np.full((n_folds, n_costs), np.nan)
+        self.gaps = np.full((n_folds, n_costs), np.nan)
         self.best = -1  # index of the best C so far
-        self.start = model  # the mean of the folds' models at the best C
+        self.start: Any = self.model  # the mean of the folds' models at the best C
         self.held_out: list = []  # scores of held-out rows at the best C, one array per fold
         self.callback_stopped = False
 
-    def run(self):
+    def run(self) -> LinearSVC:
         """Return the model trained on all rows at the best C."""
         context = self.estimator._init_callback_context(
             max_subtasks=self.costs.size + 1
@@ -300,7 +280,7 @@ class _Search:
                 self._end(task, best)
         return best
 
-    def _choose(self, context, bar):
+    def _choose(self, context: CallbackContext, bar: ProgressBar | None) -> None:
         """Train and score the folds for each C, until a callback or Ctrl-C stops it."""
         for place in self.order:
             step = context.subcontext(task_name="C").call_on_fit_task_begin(**self.data)
@@ -314,12 +294,12 @@ class _Search:
             if self.path.interruption.requested:
                 break
 
-    def _end(self, task, model):
+    def _end(self, task: CallbackContext, model: LinearSVC) -> bool:
         """Tell callbacks that a task is done; return whether one of them asks to stop."""
-        fitted = {"best_estimator_": model, "classes_": self.classes}
+        fitted = {"best_estimator_": model, "classes_": self.classes, **_learned(model)}
         return task.call_on_fit_task_end(reconstruction_attributes=fitted, **self.data)
 
-    def _try(self, place):
+    def _try(self, place: int) -> None:
         self.path.advance(self.costs[place])
         if self.path.interruption.requested and self.best >= 0:
             return  # these models are unfinished, and their scores would mean little
@@ -331,7 +311,7 @@ class _Search:
             self.best = place
             self._remember()
 
-    def _score(self, which):
+    def _score(self, which: int) -> float:
         _, held_out = self.folds[which]
         weights = None if self.weights is None else self.weights[held_out]
         present = self.present[which]
@@ -347,7 +327,7 @@ class _Search:
         X = rows.matrix if isinstance(rows, RowsInMemory) else rows
         return self.scorer(model, X, self.y[held_out], weights)
 
-    def _fitted(self, attributes):
+    def _fitted(self, attributes: dict[str, np.ndarray]) -> LinearSVC:
         """Return a model with these attributes and the present C of the path."""
         model = copy.copy(self.model)
         model.C, model.classes_ = float(self.path.C), self.classes
@@ -355,7 +335,7 @@ class _Search:
             setattr(model, name, value)
         return model
 
-    def _remember(self):
+    def _remember(self) -> None:
         """Keep the warm start of the training on all rows, and the scores for calibration."""
         path, which_ones = self.path, range(len(self.folds))
         self.start = None  # frees the memory of the last best model
@@ -369,7 +349,7 @@ class _Search:
                 path.scores(which, held_out) for which, (_, held_out) in enumerate(self.folds)
             ]
 
-    def _refit(self):
+    def _refit(self) -> LinearSVC:
         """Return the best model, trained on all rows."""
         path, start = self.path, self.start
         self.start, path.states, C = None, [], start.C  # frees their memory
@@ -392,20 +372,21 @@ class _Search:
             best.probability = True
         return best
 
-    def _sigmoids(self):
+    def _sigmoids(self) -> np.ndarray:
         index = np.concatenate([held_out for _, held_out in self.folds])
         weights = None if self.weights is None else self.weights[index]
         return fit_sigmoids(np.concatenate(self.held_out), self.y[index], self.classes, weights)
 
 
-def forget_other_classes(model, present):
+def _learned(model: LinearSVC) -> dict[str, Any]:
+    """Return what `fit` has set."""
+    return {name: value for name, value in vars(model).items() if name.endswith("_")}
+
+
+def forget_other_classes(model: LinearSVC, present: np.ndarray) -> None:
     """Remove the classes that a fold's model was not trained on.
 
-    Parameters
-    ----------
-    model : fitted LinearSVC
-    present : ndarray of shape (m,)
-        Indices in `model.classes_` of the classes it was trained on, increasing, m >= 2.
+    `present` are the places in `model.classes_` of at least two that it was trained on, in order.
     """
     model.classes_ = model.classes_[present]
     coef, intercept = model.coef_[present], model.intercept_[present]
@@ -417,7 +398,9 @@ def forget_other_classes(model, present):
     model.coef_, model.intercept_ = coef, intercept
 
 
-def check_scorer(model, scoring, weights):
+def check_scorer(
+    model: BaseEstimator, scoring: str | Callable | None, weights: np.ndarray | None
+) -> Callable:
     """Return a callable(model, X, y, weights) that scores a fitted model on rows."""
     if not (scoring is None or isinstance(scoring, str) or callable(scoring)):
         raise ValueError(f"scoring must be one scorer or its name, not {scoring!r}")
@@ -434,7 +417,7 @@ def check_scorer(model, scoring, weights):
             stacklevel=6,  # past two decorators, to the caller of fit
         )
 
-    def score(model, X, y, weights):
+    def score(model: BaseEstimator, X: Matrix, y: np.ndarray, weights: np.ndarray | None) -> float:
         try:
             if weights is None or not weighted:
                 return scorer(model, X, y)

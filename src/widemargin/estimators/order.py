@@ -1,36 +1,24 @@
 """Labels with an order: numbers, or ordered categories."""
 
 from numbers import Real
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import narwhals.stable.v2 as frames
 import numpy as np
 from sklearn.utils.validation import column_or_1d
 
+from widemargin.arrays import Vector
 from widemargin.estimators.validation import check_label_values, classes_of
 from widemargin.labels import places_of
 from widemargin.words import listed
 
 
-def ordered_classes(y) -> tuple[np.ndarray, np.ndarray]:
+def ordered_classes(y: Vector) -> tuple[np.ndarray, np.ndarray]:
     """Return the labels in y, from the lowest to the highest, and the rank of each row's label.
 
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        Numbers or ordered categories. These are a pandas.Categorical with ``ordered=True``, a
-        Series of that type, or a polars Series of type Enum.
-
-    Returns
-    -------
-    classes : ndarray of shape (n_classes,)
-        Categories that do not occur in y are left out.
-    ranks : ndarray of int, shape (n,)
-
-    Raises
-    ------
-    ValueError
-        If a label is missing, or if labels have no order.
+    y has numbers, or ordered categories: a pandas.Categorical with ``ordered=True``, a Series of
+    that type, or a polars Series of type Enum. Categories that do not occur are left out. Raises
+    ValueError if a label is missing, or if labels have no order.
     """
     categories = _categories(y)
     if categories is None:
@@ -43,7 +31,7 @@ def ordered_classes(y) -> tuple[np.ndarray, np.ndarray]:
     return labels[present], np.searchsorted(present, places)
 
 
-def check_grades(y):
+def check_grades(y: Vector) -> np.ndarray:
     """Return grades as float64 (n,): finite numbers, or the ranks of ordered categories."""
     categories = _categories(y)
     if categories is not None:
@@ -62,7 +50,7 @@ def check_grades(y):
     return grades
 
 
-def _categories(y) -> tuple[np.ndarray, np.ndarray] | None:
+def _categories(y: Vector) -> tuple[np.ndarray, np.ndarray] | None:
     """Return all labels of ordered categories and each row's rank; None if y has none."""
     column = _column(y)
     if column is None:
@@ -82,7 +70,7 @@ def _categories(y) -> tuple[np.ndarray, np.ndarray] | None:
     return labels, places_of(column.to_numpy(), labels)
 
 
-def _column(y) -> frames.Series | None:
+def _column(y: Any) -> frames.Series | None:
     """Return y as a narwhals Series; None if it is no column of a data frame library."""
     pandas = frames.dependencies.get_pandas()
     if pandas is not None and isinstance(y, pandas.Categorical | pandas.Index):
@@ -93,16 +81,19 @@ def _column(y) -> frames.Series | None:
     return y if isinstance(y, frames.Series) else None
 
 
-def _check_numbers(y) -> None:
+def _check_numbers(y: np.ndarray) -> None:
     """Raise ValueError if labels are strings, or objects that are not numbers."""
     missing_or_number = Real | None
     if y.dtype.kind in "USO" and not all(isinstance(v, missing_or_number) for v in y.tolist()):
-        _refuse(f"y has labels that are no numbers ({listed(list(dict.fromkeys(y.tolist())))})")
+        _refuse(
+            f"y has labels that are no numbers, without an order "
+            f"({listed(list(dict.fromkeys(y.tolist())))})"
+        )
 
 
 def _refuse(problem: str) -> NoReturn:
     raise ValueError(
-        f"{problem}, and no order is told by them. Give numbers, or ordered categories: "
+        f"{problem}. Give numbers, or ordered categories: "
         'pandas.Categorical(y, ["low", "medium", "high"], ordered=True), with your labels from '
         'the lowest to the highest, or polars.Series(y, dtype=polars.Enum(["low", ...]))'
     )

@@ -1,11 +1,15 @@
 """Linear ordinal regression as a scikit-learn estimator."""
 
+from typing import Self
+
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
+from sklearn.utils import Tags
 
 from widemargin import threads
-from widemargin.arrays import move_to, on_host
+from widemargin.arrays import Matrix, Vector, move_to, on_host
+from widemargin.data import Rows
 from widemargin.data.devices import is_on_gpu, placed
 from widemargin.data.memory import RowsInMemory
 from widemargin.estimators.fitting import load_if_fits
@@ -69,17 +73,17 @@ class OrdinalSVC(ClassifierMixin, OrderingModel):
     def __init__(
         self,
         *,
-        C=1.0,
-        error="absolute",
-        solver="auto",
-        tol=1e-3,
-        max_iter=10000,
-        max_time=None,
-        device="cpu",
-        warm_start=False,
-        n_jobs=None,
-        verbose=0,
-    ):
+        C: float = 1.0,
+        error: str = "absolute",
+        solver: str = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 10000,
+        max_time: float | None = None,
+        device: str = "cpu",
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
         self.C = C
         self.error = error
         self.solver = solver
@@ -91,14 +95,14 @@ class OrdinalSVC(ClassifierMixin, OrderingModel):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True  # on classes without an order
         return tags
 
     @with_callbacks
     @threads.one_for_blas()
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Matrix, y: Vector, sample_weight: Vector | None = None) -> Self:
         """Fit the model to training data.
 
         Parameters
@@ -131,10 +135,14 @@ class OrdinalSVC(ClassifierMixin, OrderingModel):
             self.coef_ = move_to(self.coef_, rows.like)
         return self
 
-    def _problem(self, rows, y, qid, sample_weight):
+    def _problem(
+        self, rows: Rows, y: Vector, qid: Vector | None, sample_weight: Vector | None
+    ) -> OrderingProblem:
         return self._rank_problem(rows, places_of(y, self.classes_), sample_weight)
 
-    def _rank_problem(self, rows, ranks, sample_weight):
+    def _rank_problem(
+        self, rows: Rows, ranks: np.ndarray, sample_weight: Vector | None
+    ) -> OrderingProblem:
         weights = check_weights(sample_weight, rows)
         present = np.unique(ranks if weights is None else ranks[weights > 0.0])
         if present.size < 2:
@@ -143,7 +151,7 @@ class OrdinalSVC(ClassifierMixin, OrderingModel):
                 f"weight zero not counted) contains only one class: {self.classes_[present[0]]!r}"
             )
 
-        def finish(coef):
+        def finish(coef: np.ndarray) -> dict[str, np.ndarray]:
             # Use the same product as predictions do, so that rounding is the same.
             X = rows.matrix if isinstance(rows, RowsInMemory) else rows
             scores = on_host(linear_scores(X, coef))
@@ -152,11 +160,11 @@ class OrdinalSVC(ClassifierMixin, OrderingModel):
 
         return OrderingProblem(self, rows, ranks, weights, finish=finish)
 
-    def score_samples(self, X):
+    def score_samples(self, X: Matrix) -> np.ndarray:
         """Return the score w.x of each row, (n,); `thresholds_` divide scores into classes."""
         return self._scores(X)
 
-    def predict(self, X):
+    def predict(self, X: Matrix) -> np.ndarray:
         """Return the predicted label of each row."""
         scores = on_host(self.score_samples(X))
         return self.classes_[np.searchsorted(self.thresholds_, scores, side="left")]

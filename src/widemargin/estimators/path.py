@@ -7,20 +7,22 @@ rows. Held-out rows have weight zero, so no fold copies X.
 import math
 import warnings
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from typing import Any, Self
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from widemargin import threads
-from widemargin.arrays import move_to, on_host
+from widemargin.arrays import Matrix, Vector, move_to, on_host
 from widemargin.certificate import Certificate
 from widemargin.data import Rows
 from widemargin.data.devices import placed
@@ -33,6 +35,7 @@ from widemargin.estimators.fitting import (
     choose_solver,
     load_if_fits,
 )
+from widemargin.estimators.folds import Weights
 from widemargin.estimators.path_step import Step
 from widemargin.estimators.problems import ProblemSet, make_problems
 from widemargin.estimators.starts import Trail
@@ -83,9 +86,32 @@ class SVMPath:
     statuses: list[str]
     classes: np.ndarray
 
+    @classmethod
+    def of(cls, Cs: np.ndarray, found: dict[int, tuple], classes: np.ndarray) -> "SVMPath":
+        """Return the path at the places in `Cs` that have (attributes, account, solver)."""
+        reached = sorted(found)
+        attributes, accounts, solvers = zip(*(found[place] for place in reached), strict=True)
+        return cls(
+            Cs=Cs[reached],
+            coefs=np.stack([each["coef_"] for each in attributes]),
+            intercepts=np.stack([each["intercept_"] for each in attributes]),
+            certificates=[account.certificate for account in accounts],
+            n_iter=np.array([account.n_iter for account in accounts]),
+            solvers=[account.solver(name) for account, name in zip(accounts, solvers)],
+            statuses=[account.status for account in accounts],
+            classes=classes,
+        )
+
 
 @threads.one_for_blas()
-def svm_path(X, y, *, Cs=20, sample_weight=None, **parameters) -> SVMPath:
+def svm_path(
+    X: Matrix,
+    y: Vector,
+    *,
+    Cs: Vector = 20,
+    sample_weight: Vector | None = None,
+    **parameters: Any,
+) -> SVMPath:
     """Train a linear support vector classifier for each of several values of C.
 
     Training goes from the smallest C to the largest. Each one is warm-started from the one before.
@@ -134,11 +160,18 @@ def svm_path(X, y, *, Cs=20, sample_weight=None, **parameters) -> SVMPath:
     rows = load_if_fits(placed(X, model.device), model, len(classes))
     order = np.argsort(Cs, kind="stable")
     path = CostPath(model, rows, classes, codes, [weights], n_costs=Cs.size, ahead=Cs[order])
+    found = _follow(path, Cs, order)
+    path.warn(stacklevel=4)  # past a decorator
+    return SVMPath.of(Cs, found, classes)
+
+
+def _follow(path: "CostPath", Cs: np.ndarray, order: np.ndarray) -> dict[int, tuple]:
+    """Return (attributes, account, solver) for the places of `order`, until Ctrl-C."""
     found = {}
     with ExitStack() as stack:
         stack.enter_context(path)
         bar = None
-        if model.verbose:
+        if path.model.verbose:
             bar = stack.enter_context(ProgressBar(Cs.size, "values of C"))
         stack.enter_context(path.interruption.watching())
         for place in order:
@@ -148,66 +181,50 @@ def svm_path(X, y, *, Cs=20, sample_weight=None, **parameters) -> SVMPath:
                 bar.advance(1, f"C = {Cs[place]:.3g}: {path.certificate(0)}")
             if path.interruption.requested:
                 break
-    path.warn(stacklevel=4)  # past a decorator
-    reached = sorted(found)
-    attributes, accounts, solvers = zip(*(found[place] for place in reached), strict=True)
-    return SVMPath(
-        Cs=Cs[reached],
-        coefs=np.stack([each["coef_"] for each in attributes]),
-        intercepts=np.stack([each["intercept_"] for each in attributes]),
-        certificates=[account.certificate for account in accounts],
-        n_iter=np.array([account.n_iter for account in accounts]),
-        solvers=[account.solver(name) for account, name in zip(accounts, solvers)],
-        statuses=[account.status for account in accounts],
-        classes=classes,
-    )
+    return found
 
 
+@dataclass(eq=False)
 class CostPath:
     """Classifiers over the same rows, trained together at one cost after the other.
 
-    Parameters
-    ----------
-    model : LinearSVC
-        All parameters but C.
-    rows : Rows of shape (n, d)
-    classes : ndarray of shape (k,)
-    codes : ndarray of shape (n,)
-        Position of each row's label in `classes`.
-    weights : list of ndarray of shape (n,) or None
-        One item per classifier.
-    n_costs : int
-        The number of costs. `model.max_time` is divided among them.
-    ahead : sequence of float
-        The first costs, in order. If problems are solved in parallel, a problem that is solved at
-        one cost starts at the next one, while others are still solved. The path must then be used
-        as a context manager, which stops such problems at its end.
-    single : bool
-        Whether coefficients are stored in single precision from one cost to the next. This takes
-        half the memory, and is accurate enough for scores.
+    `model` has all parameters but C, and its `max_time` is divided among `n_costs` costs.
+    `classes` (k,) and `codes` (n,) are as in `ProblemSet`, and `weights` has one item per
+    classifier.
+
+    `ahead` are the first costs, in order. If problems are solved in parallel, a problem that is
+    solved at one cost starts at the next one, while others are still solved. The path must then be
+    used as a context manager, which stops such problems at its end.
+
+    `single` stores coefficients in single precision from one cost to the next. This takes half the
+    memory, and is accurate enough for scores.
     """
 
-    def __init__(
-        self, model, rows: Rows, classes, codes, weights, n_costs: int, ahead=(), single=False
-    ):
-        self.model, self.single = model, single
-        codes = np.asarray(codes, like=rows.like)
-        self.make_problems = partial(make_problems, rows=rows, classes=classes, codes=codes)
-        self.rows, self.weights, self.costs_left = rows, weights, n_costs
-        self.n_jobs = effective_n_jobs(model.n_jobs)
-        self.random = check_random_state(model.random_state)
-        self.limits = Limits.of(model, rows)
+    model: BaseEstimator
+    rows: Rows
+    classes: np.ndarray
+    codes: np.ndarray
+    weights: Weights
+    n_costs: int
+    ahead: Iterable[float] = ()
+    single: bool = False
+
+    def __post_init__(self) -> None:
+        self.codes = np.asarray(self.codes, like=self.rows.like)
+        self.costs_left, self.left_ahead = self.n_costs, deque(self.ahead)
+        self.n_jobs = effective_n_jobs(self.model.n_jobs)
+        self.random = check_random_state(self.model.random_state)
+        self.limits = Limits.of(self.model, self.rows)
         self.sets: list[ProblemSet] = []
         self.states: list[list[State]] = []
         self.monitors: list[list[Monitor]] = []
         self.solver, self.C = "", math.nan
         self.n_solved = 0
         self.cut_short: list[tuple[float, str]] = []  # gaps and limits of stopped trainings
-        self.ahead = deque(ahead)
         self.trails: dict[int, Trail] = {}
         # At all costs but the first, there is a solution at a similar cost. The first cost uses
         # the same solver, because another one would have to be compiled for it alone.
-        self.warm = n_costs > 1
+        self.warm = self.n_costs > 1
         self.begun: Step | None = None  # the step at the next cost
         self.pool: ThreadPoolExecutor | None = None
 
@@ -215,10 +232,10 @@ class CostPath:
     def interruption(self) -> Interruption:
         return self.limits.interruption
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         self._abandon()
         if self.pool is not None:
             self.pool.shutdown()
@@ -229,8 +246,8 @@ class CostPath:
             self._abandon()
             self.begun = self._step(C, self.costs_left)
         step, self.begun = self.begun, None
-        if self.ahead and self.ahead[0] == C:
-            self.ahead.popleft()
+        if self.left_ahead and self.left_ahead[0] == C:
+            self.left_ahead.popleft()
         # From here on, only the step refers to the states at the last cost. It frees each of them
         # after its use.
         step.follow(enumerate(chain.from_iterable(self.states)), self.C)
@@ -252,7 +269,7 @@ class CostPath:
             if monitor.status in FELL_SHORT
         ]
 
-    def go_over_to(self, C: float, states: list[list[State]], weights) -> None:
+    def go_over_to(self, C: float, states: list[list[State]], weights: Weights) -> None:
         """Continue with other classifiers, with these weights, from these states at C.
 
         The next call of `advance` may take all the time that is left. It stores coefficients in
@@ -263,10 +280,11 @@ class CostPath:
         self.single, self.warm = False, True
         self.C, self.states, self.weights, self.costs_left = C, states, weights, 1
 
-    def _step(self, C, costs_left):
+    def _step(self, C: float, costs_left: int) -> Step:
         """Return the step at C; `costs_left` is the number of costs from C on."""
         model = clone(self.model).set_params(C=float(C))
-        sets = [self.make_problems(model, weights=weights) for weights in self.weights]
+        known = self.rows, self.classes, self.codes
+        sets = [make_problems(model, *known, weights) for weights in self.weights]
         first, n_problems = sets[0][0], sum(map(len, sets))
         solver = choose_solver(self.model, first, self.warm)
         plan = Plan.of(self.n_jobs, n_problems, first, solver)
@@ -279,17 +297,17 @@ class CostPath:
         keep = np.float32 if self.single else np.float64
         return Step(C, sets, solvers, plan, self.limits, seconds, self.trails, keep)
 
-    def _go_ahead(self, step, index):
+    def _go_ahead(self, step: Step, index: int) -> Future | None:
         """Submit a solved problem at the next cost; return its future, or None."""
-        if not self.ahead:
+        if not self.left_ahead:
             return None
         if self.begun is None:
-            self.begun = self._step(self.ahead[0], self.costs_left - 1)
-        if self.begun.plan.n_at_once == 1:
+            self.begun = self._step(self.left_ahead[0], self.costs_left - 1)
+        if self.pool is None or self.begun.plan.n_at_once == 1:
             return None
         return self.begun.go_ahead(self.pool, index, step)
 
-    def _abandon(self):
+    def _abandon(self) -> None:
         """Stop the problems at the next cost, if any have begun."""
         if self.begun is not None:
             self.begun.abandon()
@@ -302,14 +320,14 @@ class CostPath:
     def mean_attributes(self) -> dict[str, np.ndarray]:
         """Return the means of coef_ and intercept_ over all classifiers."""
 
-        def mean(j):
+        def mean(j: int) -> State:
             states = [of_one[j] for of_one in self.states]
-            coef = np.mean([on_host(state.coef) for state in states], axis=0, dtype=np.float64)
-            return State(coef, np.mean([state.offset for state in states], axis=0), np.empty(0))
+            coef = np.asarray(np.mean([on_host(s.coef) for s in states], axis=0, dtype=np.float64))
+            return State(coef, np.mean([s.offset for s in states], axis=0), np.empty(0))
 
         return self.sets[0].attributes(MadeWhenAsked(mean, len(self.states[0])))
 
-    def scores(self, which: int, index) -> np.ndarray:
+    def scores(self, which: int, index: np.ndarray) -> np.ndarray:
         """Return the scores of the rows `index` by a classifier, (m, 1) or (m, k)."""
         rows = pick(self.rows, index)
         if isinstance(rows, SingleRows):
@@ -328,17 +346,13 @@ class CostPath:
         warn_of_limits(self.model, self.cut_short, self.n_solved, stacklevel + 1)
 
 
-def warn_of_limits(model, cut_short, n_solved: int, stacklevel: int) -> None:
+def warn_of_limits(
+    model: BaseEstimator, cut_short: list[tuple[float, str]], n_solved: int, stacklevel: int
+) -> None:
     """Warn of trainings that a limit stopped before they reached their tolerance.
 
-    Parameters
-    ----------
-    model : estimator
-        Its parameters are tol and the limits.
-    cut_short : list of (float, str)
-        The relative gap and the limit of each stopped training.
-    n_solved : int
-        The number of all trainings.
+    `cut_short` has the relative gap and the limit of each of them, of `n_solved` in all. `model`
+    has tol and the limits as parameters.
     """
     if not cut_short:
         return
@@ -357,7 +371,7 @@ def warn_of_limits(model, cut_short, n_solved: int, stacklevel: int) -> None:
     )
 
 
-def pick(rows: Rows, index) -> Rows:
+def pick(rows: Rows, index: np.ndarray) -> Rows:
     """Return the rows `index`, an array of integers."""
     if isinstance(rows, BlockRows):
         return Subset(rows, index)

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -17,41 +18,23 @@ from widemargin.solvers.registry import SOLVERS
 from widemargin.solvers.sharing import together
 
 
+@dataclass(eq=False)
 class Step(Batch):
-    """All problems at one cost: how they are solved, and their states.
+    """All problems at one cost: how they are solved, and their states."""
 
-    Parameters
-    ----------
-    C : float
-    sets : list of ProblemSet
-    solvers : list of Solver
-        One for each problem.
-    plan : Plan
-    limits : Limits
-    seconds : float or None
-        For all problems.
-    trails : dict of Trail
-        The trails of the problems, by index; kept up to date.
-    keep : dtype
-        Type in which the coefficients of solved problems are stored.
-    """
+    C: float
+    sets: list[ProblemSet]
+    solvers: list[Solver]  # one for each problem
+    plan: Plan
+    limits: Limits
+    seconds: float | None  # for all problems
+    trails: dict[int, Trail]  # of the problems, by index; kept up to date
+    keep: DTypeLike  # type in which the coefficients of solved problems are stored
 
-    def __init__(
-        self,
-        C: float,
-        sets: list[ProblemSet],
-        solvers: list[Solver],
-        plan: Plan,
-        limits: Limits,
-        seconds: float | None,
-        trails: dict[int, Trail],
-        keep: DTypeLike,
-    ):
-        super().__init__(len(solvers), plan, seconds)
-        self.C, self.sets, self.solvers, self.limits = C, sets, solvers, limits
-        self.trails, self.keep = trails, keep
+    def __post_init__(self) -> None:
+        super().__init__(len(self.solvers), self.plan, self.seconds)
         # Newton's method goes faster to where the whole solution is multiplied.
-        self.follows_trails = not SOLVERS[plan.solver].shares_passes
+        self.follows_trails = not SOLVERS[self.plan.solver].shares_passes
         self.former: dict[int, State] = {}  # states at another cost, of problems not begun
         self.former_C = math.nan
         self.states: list = [None] * self.n_problems
@@ -64,7 +47,7 @@ class Step(Batch):
         self.former.update((index, state) for index, state in states if index not in begun)
         self.former_C = C
 
-    def go_ahead(self, pool: ThreadPoolExecutor, index: int, step: "Step"):
+    def go_ahead(self, pool: ThreadPoolExecutor, index: int, step: "Step") -> Future:
         """Submit a problem that was solved at the step before; return its future."""
         self.follow([(index, step.states[index])], step.C)
         return self.submit(pool, index)

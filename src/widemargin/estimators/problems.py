@@ -1,14 +1,20 @@
 """From labels and weights to training problems, and back; used by fitting and certifying."""
 
 import math
-from numbers import Real
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse
+from sklearn.base import BaseEstimator
 from sklearn.utils.class_weight import compute_class_weight
 
-from widemargin.arrays import move_to, on_host
+from widemargin.arrays import Matrix, move_to, on_host
 from widemargin.data import Rows
+from widemargin.estimators.validation import is_real
+from widemargin.losses import Loss
 from widemargin.problem import Intercept, Problem, SparseDual, State
 from widemargin.risk import HINGE, LOSSES, CrammerSinger, MarginRisk
 from widemargin.words import label_in_words
@@ -16,44 +22,50 @@ from widemargin.words import label_in_words
 MULTI_CLASS = ("ovr", "crammer_singer")
 
 
-def make_problems(model, rows: Rows, classes, codes, weights) -> "ProblemSet":
+def make_problems(
+    model: BaseEstimator,
+    rows: Rows,
+    classes: np.ndarray,
+    codes: np.ndarray,
+    weights: np.ndarray | None,
+) -> "ProblemSet":
     """Return the problems whose solutions make the classifier of `model`.
 
-    Parameters
-    ----------
-    model : LinearSVC
-    rows : Rows of shape (n, d)
-    classes : ndarray of shape (k,)
-    codes : ndarray of shape (n,)
-        Position of each row's label in `classes`.
-    weights : ndarray of shape (n,) or None
+    `classes` (k,) are the labels, and `codes` (n,) the place of each row's label among them.
     """
-    if model.multi_class == "crammer_singer" and len(classes) > 2:
-        return AllTogether(model, rows, classes, codes, weights)
-    return OneVsRest(model, rows, classes, codes, weights)
+    cost = _row_costs(model, rows, classes, codes, weights)
+    codes = np.asarray(codes, like=rows.like)
+    _check_classes(classes, codes, cost)
+    intercept, loss = Intercept.of(model), LOSSES[model.loss]
+    if model.multi_class == "crammer_singer":
+        if len(classes) > 2:
+            return AllTogether(rows, codes, cost, len(classes), intercept)
+        # w = w_2 - w_1 of two classes solves the hinge problem with twice the cost.
+        cost, loss = 2.0 * cost, HINGE
+    return OneVsRest(rows, codes, cost, len(classes), intercept, loss)
 
 
-class ProblemSet:
+@dataclass(eq=False)
+class ProblemSet(ABC):
     """Problems over the same rows, and the conversion of their states to a classifier's arrays.
 
     The arrays are coef (m, d), intercept (m,) and dual, CSR (m, n), with m = 1 for two
     classes and one row per class otherwise.
     """
 
-    def __init__(self, model, rows: Rows, classes, codes, weights):
-        self.rows, self.codes = rows, np.asarray(codes, like=rows.like)
-        self.n_classes = len(classes)
-        self.cost = _row_costs(model, rows, classes, codes, weights)
-        self.intercept = Intercept.of(model)
-        self._check_classes(classes)
+    rows: Rows
+    codes: np.ndarray
+    cost: np.ndarray
+    n_classes: int
+    intercept: Intercept
 
-    def __len__(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def __len__(self) -> int: ...
 
-    def __getitem__(self, index: int) -> Problem:
-        raise NotImplementedError
+    @abstractmethod
+    def __getitem__(self, index: int) -> Problem: ...
 
-    def states(self, coef, intercept, dual) -> list[State]:
+    def states(self, coef: np.ndarray, intercept: np.ndarray, dual: Matrix) -> list[State]:
         """Return the states of the problems for these arrays, or for parts of them.
 
         If the problems have no intercept, it is zero, whatever the arrays say.
@@ -62,49 +74,33 @@ class ProblemSet:
             intercept = np.zeros(len(intercept))
         return self._states(coef, intercept, dual)
 
-    def _states(self, coef, intercept, dual):
-        raise NotImplementedError
+    @abstractmethod
+    def _states(self, coef: np.ndarray, intercept: np.ndarray, dual: Matrix) -> list[State]: ...
 
-    def attributes(self, states) -> dict[str, np.ndarray]:
+    @abstractmethod
+    def attributes(self, states: Sequence[State]) -> dict[str, np.ndarray]:
         """Return the attributes with which the estimator predicts as these states do."""
-        raise NotImplementedError
 
-    def dual(self, states) -> scipy.sparse.csr_array:
+    @abstractmethod
+    def dual(self, states: Sequence[State]) -> scipy.sparse.csr_array:
         """Return the dual variables of the problems' states."""
-        raise NotImplementedError
 
-    def dual_in_place(self, states) -> np.ndarray:
+    @abstractmethod
+    def dual_in_place(self, states: Sequence[State]) -> np.ndarray:
         """Return the dual variables as one dense array, on the device of the rows."""
-        raise NotImplementedError
-
-    def _check_classes(self, classes):
-        """Raise ValueError unless two classes have rows of positive weight."""
-        counted = self.cost > 0.0
-        codes = self.codes if counted.all() else self.codes[counted]
-        counts = np.bincount(codes, minlength=1)
-        present = np.flatnonzero(on_host(counts))
-        if present.size < 2:
-            only = label_in_words(classes[present[0]]) if present.size else "none"
-            raise ValueError(
-                "a classifier needs rows of at least 2 classes, but the data (rows of weight "
-                f"zero not counted) contains only one class: {only}"
-            )
 
 
+@dataclass(eq=False)
 class OneVsRest(ProblemSet):
     """One two-class problem for two classes; else one per class, against all others."""
 
-    def __init__(self, model, rows: Rows, classes, codes, weights):
-        super().__init__(model, rows, classes, codes, weights)
-        # Of two classes the second one is the positive one, as in scikit-learn.
-        self.positives = [1] if len(classes) == 2 else list(range(len(classes)))
-        self.loss = LOSSES[model.loss]
-        if model.multi_class == "crammer_singer":
-            # w = w_2 - w_1 of two classes solves the hinge problem with twice the cost.
-            self.loss = HINGE
-            self.cost = 2.0 * self.cost
+    loss: Loss
 
-    def __len__(self):
+    def __post_init__(self) -> None:
+        # Of two classes the second one is the positive one, as in scikit-learn.
+        self.positives = [1] if self.n_classes == 2 else list(range(self.n_classes))
+
+    def __len__(self) -> int:
         return len(self.positives)
 
     def __getitem__(self, index: int) -> Problem:
@@ -114,7 +110,7 @@ class OneVsRest(ProblemSet):
         y -= 1
         return Problem(self.rows, MarginRisk(y, self.cost, self.loss), self.intercept)
 
-    def _states(self, coef, intercept, dual):
+    def _states(self, coef: np.ndarray, intercept: np.ndarray, dual: Matrix) -> list[State]:
         return [
             State(
                 move_to(coef[j].astype(np.float64, copy=False), self.rows.coef_like),
@@ -124,7 +120,7 @@ class OneVsRest(ProblemSet):
             for j in range(len(self))
         ]
 
-    def _dual_of(self, dual, j):
+    def _dual_of(self, dual: Matrix, j: int) -> Any:
         """Return the dual variables of one problem; sparse ones on the host stay sparse."""
         if not scipy.sparse.issparse(dual):
             return move_to(dual[j], self.cost)
@@ -132,14 +128,14 @@ class OneVsRest(ProblemSet):
         found = SparseDual(dual.indices[part], dual.data[part], dual.shape[1])
         return move_to(found.dense(), self.cost) if self.rows.device == "cuda" else found
 
-    def attributes(self, states):
+    def attributes(self, states: Sequence[State]) -> dict[str, np.ndarray]:
         coef = np.empty((len(states), self.rows.n_features))
         intercept = np.empty(len(states))
         for j, state in enumerate(states):
             coef[j], intercept[j] = on_host(state.coef), state.offset
         return {"coef_": coef, "intercept_": intercept}
 
-    def dual(self, states):
+    def dual(self, states: Sequence[State]) -> scipy.sparse.csr_array:
         # One after the other: a list of them would double their memory.
         counts = [_sparse(state.dual).index.size for state in states]
         starts, n_rows = np.cumsum([0, *counts]), self.rows.n_rows
@@ -152,46 +148,65 @@ class OneVsRest(ProblemSet):
         shape = len(states), n_rows
         return scipy.sparse.csr_array((values, columns, starts.astype(whole)), shape=shape)
 
-    def dual_in_place(self, states):
+    def dual_in_place(self, states: Sequence[State]) -> np.ndarray:
         return np.stack([state.dual for state in states])
 
 
 class AllTogether(ProblemSet):
     """One problem for all classes: Crammer and Singer's."""
 
-    def __len__(self):
+    def __len__(self) -> int:
         return 1
 
     def __getitem__(self, index: int) -> Problem:
         risk = CrammerSinger(self.codes, self.cost, self.n_classes)
         return Problem(self.rows, risk, self.intercept)
 
-    def _states(self, coef, intercept, dual):
+    def _states(self, coef: np.ndarray, intercept: np.ndarray, dual: Matrix) -> list[State]:
         coef = move_to(coef.T.astype(np.float64, order="C"), self.rows.coef_like)
         dual = move_to(dual.toarray() if scipy.sparse.issparse(dual) else dual, self.cost)
         return [State(coef, on_host(intercept).astype(np.float64), dual.T)]
 
-    def attributes(self, states):
+    def attributes(self, states: Sequence[State]) -> dict[str, np.ndarray]:
         (state,) = states
         return {
             "coef_": np.ascontiguousarray(on_host(state.coef).T, dtype=np.float64),
             "intercept_": np.array(state.offset),
         }
 
-    def dual(self, states):
+    def dual(self, states: Sequence[State]) -> scipy.sparse.csr_array:
         (state,) = states
         return scipy.sparse.csr_array(on_host(state.dual).T)
 
-    def dual_in_place(self, states):
+    def dual_in_place(self, states: Sequence[State]) -> np.ndarray:
         (state,) = states
         return state.dual.T
 
 
-def _sparse(dual) -> SparseDual:
+def _sparse(dual: Any) -> SparseDual:
     return dual if isinstance(dual, SparseDual) else SparseDual.of(on_host(dual))
 
 
-def _row_costs(model, rows, classes, codes, weights):
+def _check_classes(classes: np.ndarray, codes: np.ndarray, cost: np.ndarray) -> None:
+    """Raise ValueError unless two classes have rows of positive weight."""
+    counted = cost > 0.0
+    counts = np.bincount(codes if counted.all() else codes[counted], minlength=1)
+    present = np.flatnonzero(on_host(counts))
+    if present.size < 2:
+        only = label_in_words(classes[present[0]]) if present.size else "none"
+        raise ValueError(
+            "a classifier needs rows of at least 2 classes, but the data (rows of weight "
+            f"zero not counted) contains only one class: {only}"
+        )
+
+
+def _row_costs(
+    model: BaseEstimator,
+    rows: Rows,
+    classes: np.ndarray,
+    codes: np.ndarray,
+    weights: np.ndarray | None,
+) -> np.ndarray:
     """Return C times class weight times sample weight, (n,), on the device of the rows."""
     cost = np.zeros(rows.n_rows, like=rows.like)
     cost += float(model.C)
@@ -205,7 +220,9 @@ def _row_costs(model, rows, classes, codes, weights):
     return cost
 
 
-def class_weights(class_weight, classes, codes, weights):
+def class_weights(
+    class_weight: dict | str, classes: np.ndarray, codes: np.ndarray, weights: np.ndarray | None
+) -> np.ndarray:
     """Return one weight per class, (k,); ValueError if one is no valid weight."""
     # "balanced" divides by a class's weight: classes of weight zero are left out.
     present = np.unique(codes if weights is None else codes[weights > 0.0])
@@ -226,7 +243,7 @@ def class_weights(class_weight, classes, codes, weights):
         )
     for j, label in enumerate(classes.tolist()):
         weight = class_weight.get(label, 1.0)
-        if isinstance(weight, bool) or not isinstance(weight, Real) or not 0 <= weight < math.inf:
+        if not (is_real(weight) and 0 <= weight < math.inf):
             raise ValueError(
                 f"class_weight must be non-negative numbers: class {label!r} has {weight!r}"
             )

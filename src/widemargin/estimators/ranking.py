@@ -1,11 +1,15 @@
 """Models that order rows: the common parts of `LinearRanker` and `OrdinalSVC`."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.arrays import move_to, on_host
+from widemargin.arrays import Matrix, move_to, on_host
 from widemargin.data import Rows
 from widemargin.data.devices import DEVICES, is_on_gpu
 from widemargin.data.memory import DenseRows
@@ -31,26 +35,27 @@ class OrderingModel(Reporting, CallbackSupportMixin, BaseEstimator):
 
     #: how pairs of different groups are weighted, one of NORMALIZATIONS
     normalization = "pairs"
+    coef_: np.ndarray
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
 
-    def _scores(self, X):
+    def _scores(self, X: Matrix) -> np.ndarray:
         check_is_fitted(self)
         stays_on_gpu = is_on_gpu(X) and not isinstance(X, Rows)
         scores = linear_scores(check_matrix(self, X, reset=False), self.coef_)
         return scores if stays_on_gpu else on_host(scores)
 
-    def _check_parameters(self):
+    def _check_parameters(self) -> None:
         check_positive("C", self.C)
         check_choice("solver", self.solver, ("auto", *names(risk=RiskKind.ANY)))
         check_choice("device", self.device, DEVICES)
         check_training_parameters(self)
 
-    def _fit_order(self, problem: "OrderingProblem", data):
+    def _fit_order(self, problem: "OrderingProblem", data: dict[str, Any]) -> Fit:
         """Solve `problem` and set the attributes of the model; return the Fit."""
         solver = "ocas" if self.solver == "auto" else self.solver
         auto.check(solver, problem.rows, problem.risk)
@@ -64,7 +69,7 @@ class OrderingModel(Reporting, CallbackSupportMixin, BaseEstimator):
         self.n_samples_fit_ = problem.rows.n_rows
         return fit
 
-    def _start(self, problem):
+    def _start(self, problem: "OrderingProblem") -> State | None:
         """Return the state of the last fit for a warm start; None without one."""
         if not (self.warm_start and hasattr(self, "dual_points_")):
             return None
@@ -79,18 +84,18 @@ class OrderingProblem:
     The total weight of all pairs is C times the total weight of their rows. So C has about the
     same effect as in a classifier, and does not depend on the number of pairs.
 
-    Parameters
-    ----------
-    model : OrderingModel
-    rows : Rows of shape (n, d)
-    grades : ndarray of shape (n,)
-    weights : ndarray of shape (n,) or None
-    group : ndarray of int, shape (n,), or None
-    finish : callable(coef) -> dict
-        Attributes that the model needs for prediction, in addition to `coef_`.
+    `finish(coef)` returns the attributes that predictions need besides `coef_`.
     """
 
-    def __init__(self, model, rows: Rows, grades, weights, group=None, finish=None):
+    def __init__(
+        self,
+        model: BaseEstimator,
+        rows: Rows,
+        grades: np.ndarray,
+        weights: np.ndarray | None,
+        group: np.ndarray | None = None,
+        finish: Callable[[np.ndarray], dict] | None = None,
+    ) -> None:
         # Only differences of rows count, so a column may be shifted. Columns that are far from
         # zero are, because differences of large numbers would lose precision.
         self.rows = rows.near_origin() if isinstance(rows, DenseRows) else rows
@@ -113,20 +118,20 @@ class OrderingProblem:
         risk = risk.scaled(model.C * risk.weight.sum() * fraction)
         self.risk = risk.move_to(rows.like) if rows.device == "cuda" else risk
 
-    def __len__(self):
+    def __len__(self) -> int:
         return 1
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> Problem:
         return Problem(self.rows, self.risk, Intercept.NONE)
 
-    def attributes(self, states):
+    def attributes(self, states: Sequence[State]) -> dict[str, np.ndarray]:
         """Return the attributes that the model needs for prediction."""
         (state,) = states
         coef = on_host(state.coef)
         more = self.finish(coef) if self.finish is not None else {}
         return {"coef_": coef, **more}
 
-    def state(self, model):
+    def state(self, model: BaseEstimator) -> State:
         """Return the state of a fitted model."""
         like = self.rows.coef_like
         points = move_to(model.dual_points_, like)
@@ -134,7 +139,7 @@ class OrderingProblem:
         return State(coef, 0.0, Tangents(model.dual_weights_, points))
 
 
-def _no_pairs(grades):
+def _no_pairs(grades: np.ndarray) -> str:
     if np.all(grades == grades[0]):
         return (
             f"every row that counts has the same grade, {grades[0]:g} (n_samples={grades.size}): "

@@ -1,9 +1,12 @@
 """The `report` method of all estimators."""
 
+from os import PathLike
+from typing import Any
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from widemargin.arrays import on_host
+from widemargin.arrays import Matrix, Vector, on_host
 from widemargin.data import Rows
 from widemargin.data.devices import gpu_array, is_on_gpu
 from widemargin.estimators.order import check_grades
@@ -12,7 +15,15 @@ from widemargin.estimators.order import check_grades
 class Reporting:
     """Mixin with the method `report`."""
 
-    def report(self, path, X=None, y=None, *, qid=None, feature_names=None):
+    def report(
+        self,
+        path: str | PathLike,
+        X: Matrix = None,
+        y: Vector | None = None,
+        *,
+        qid: Vector | None = None,
+        feature_names: Any = None,
+    ) -> None:
         """Write a report on the fitted model: one self-contained HTML file.
 
         It shows the certificate, the training history, the largest weights and how to reproduce
@@ -58,5 +69,5 @@ class Reporting:
         write_report(self, path, rows, feature_names=feature_names)
 
 
-def _vector(values) -> np.ndarray:
+def _vector(values: Vector) -> np.ndarray:
     return column_or_1d(on_host(gpu_array(values)) if is_on_gpu(values) else values)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from widemargin.problem import Intercept, State
+from widemargin.problem import Intercept, Problem, State
 
 
 @dataclass(frozen=True)
@@ -27,19 +27,21 @@ class Trail:
     rate: np.ndarray
 
     @classmethod
-    def of(cls, before, former_C, dual, cost, C):
+    def of(
+        cls, before: np.ndarray, former_C: float, dual: np.ndarray, cost: np.ndarray, C: float
+    ) -> "Trail":
         """Return the trail to `dual`, (n,), at C, from `before`, at former_C."""
         free = np.flatnonzero((dual > 0.0) & (dual < cost)).astype(np.uint32)
         return cls(free, ((dual[free] - before[free]) / (C - former_C)).astype(np.float32))
 
-    def followed(self, problem, state, former_C, C):
+    def followed(self, problem: Problem, state: State, former_C: float, C: float) -> State:
         """Return a start for `problem` at C, extrapolated from `state`, at former_C."""
         dual = C / former_C * state.dual  # right for those at their bounds
         dual[self.free] = state.dual[self.free] + (C - former_C) * self.rate
         return State(state.coef, state.offset, np.clip(dual, 0.0, problem.risk.cost))
 
 
-def carried(problem, state, ratio):
+def carried(problem: Problem, state: State, ratio: float) -> State:
     """Return a start for `problem`, whose costs are `ratio` times those of `state`.
 
     All dual variables may grow by `ratio`. But if hardly any row is inside the margin, they hardly

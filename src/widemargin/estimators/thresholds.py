@@ -12,7 +12,10 @@ first k terms with c_k = c satisfies
     G_k(c) = f_k(c) + min over c' <= c of G_{k-1}(c').
 """
 
+from collections.abc import Iterable, Iterator
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 # Change in the loss of a row, given its rank, when the prediction moves from k to k - 1.
 _LOSS_CHANGES = {
@@ -21,8 +24,14 @@ _LOSS_CHANGES = {
 }
 
 
-def best_thresholds(scores, ranks, n_ranks, weights=None, loss="absolute"):
-    """Return the thresholds between ranks that minimise the total loss.
+def best_thresholds(
+    scores: ArrayLike,
+    ranks: ArrayLike,
+    n_ranks: int,
+    weights: ArrayLike | None = None,
+    loss: str = "absolute",
+) -> np.ndarray:
+    """Return the thresholds between ranks that minimise the total loss, (n_ranks - 1,).
 
     The rank predicted for a score is the number of thresholds below it,
     ``np.searchsorted(thresholds, scores, side="left")``. Of several optimal solutions, the one
@@ -35,9 +44,8 @@ def best_thresholds(scores, ranks, n_ranks, weights=None, loss="absolute"):
     ranks : ndarray of int, shape (n,)
         True ranks, 0 .. n_ranks - 1; not all need to occur.
     n_ranks : int
-        At least 1.
     weights : ndarray of shape (n,), optional
-        Weight of the loss of each row; rows of weight zero are ignored. Default: 1 for each row.
+        Weight of the loss of each row, one by default; ValueError if none is positive.
     loss : {"absolute", "zero_one"}, default="absolute"
         |predicted - true|, or 1 if they differ.
 
@@ -46,11 +54,6 @@ def best_thresholds(scores, ranks, n_ranks, weights=None, loss="absolute"):
     ndarray of float64, shape (n_ranks - 1,)
         Non-decreasing. Each is the midpoint of two neighbouring scores, or -inf (all rows above)
         or +inf (all rows below).
-
-    Raises
-    ------
-    ValueError
-        If no row has a positive weight.
     """
     change_of_loss = _LOSS_CHANGES[loss]
     scores = np.asarray(scores, dtype=np.float64)
@@ -63,7 +66,7 @@ def best_thresholds(scores, ranks, n_ranks, weights=None, loss="absolute"):
     scores, ranks, weights = scores[order], ranks[order], weights[order]
     last_of_tie = np.append(np.flatnonzero(scores[1:] > scores[:-1]), scores.size - 1)
 
-    def terms():
+    def terms() -> Iterator[np.ndarray]:
         """Yield f_k, (number of distinct scores + 1,), for k = 1 .. n_ranks - 1."""
         for k in range(1, n_ranks):
             sums = np.cumsum(weights * change_of_loss(ranks, k))[last_of_tie]
@@ -73,7 +76,7 @@ def best_thresholds(scores, ranks, n_ranks, weights=None, loss="absolute"):
     return _thresholds_at_cuts(scores[last_of_tie])[cuts]
 
 
-def _lowest_best_cuts(terms, n_cuts):
+def _lowest_best_cuts(terms: Iterable[np.ndarray], n_cuts: int) -> np.ndarray:
     """Return the lowest cuts c_1 <= c_2 <= ... that minimise the sum of the terms."""
     best_up_to = np.zeros(n_cuts)  # min over c' <= c of G_{k-1}(c')
     best_cuts = []  # the lowest c' that attains the minimum
@@ -91,7 +94,7 @@ def _lowest_best_cuts(terms, n_cuts):
     return np.array(cuts[::-1], dtype=np.int64)
 
 
-def _thresholds_at_cuts(distinct):
+def _thresholds_at_cuts(distinct: np.ndarray) -> np.ndarray:
     """Return the threshold of each cut of the distinct scores (m,), (m + 1,)."""
     low, high = distinct[:-1], distinct[1:]
     middle = 0.5 * low + 0.5 * high  # low + high might overflow

@@ -2,15 +2,18 @@
 
 import math
 import re
+from collections.abc import Collection
 from numbers import Integral, Real
+from typing import Any, TypeGuard
 
 import numpy as np
 import scipy.sparse
+from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
 from widemargin import threads
-from widemargin.arrays import move_to, on_host
+from widemargin.arrays import Matrix, Vector, move_to, on_host
 from widemargin.data import Rows, as_rows
 from widemargin.data.devices import gpu_array, gpu_rows, is_on_gpu
 from widemargin.data.memory import RowsInMemory
@@ -19,36 +22,42 @@ from widemargin.data.memory import RowsInMemory
 _MAX_LABEL_RANGE = 1 << 16
 
 
-def check_choice(name, value, choices):
+def check_choice(name: str, value: object, choices: Collection) -> None:
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, not {value!r}")
 
 
-def check_positive(name, value, *, optional=False):
-    if optional and value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf:
+def is_real(value: object) -> TypeGuard[float]:
+    """Return whether a value is a real number; True and False are none."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Return whether a value is a whole number; True and False are none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def check_positive(name: str, value: object, *, optional: bool = False) -> None:
+    if not ((optional and value is None) or (is_real(value) and 0 < value < math.inf)):
         raise ValueError(f"{name} must be a positive number, not {value!r}")
 
 
-def check_count(name, value):
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+def check_count(name: str, value: object) -> None:
+    if not (is_whole(value) and value >= 1):
         raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
 
 
-def check_flag(name, value):
+def check_flag(name: str, value: object) -> None:
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name} must be True or False, not {value!r}")
 
 
-def check_threads(name, value):
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, Integral) or value == 0:
+def check_threads(name: str, value: object) -> None:
+    if not (value is None or (is_whole(value) and value != 0)):
         raise ValueError(f"{name} must be None or a whole number other than 0, not {value!r}")
 
 
-def check_level(name, value):
+def check_level(name: str, value: Any) -> None:
     if not isinstance(value, Integral) or value < 0:
         raise ValueError(f"{name} must be a whole number of at least 0, not {value!r}")
 
@@ -56,7 +65,7 @@ def check_level(name, value):
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 
 
-def check_bytes(name, value):
+def check_bytes(name: str, value: object) -> int | None:
     """Return a number of bytes from a number or a string such as "512MB"; None for None."""
     if value is None:
         return None
@@ -64,16 +73,16 @@ def check_bytes(name, value):
         parts = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]i?)?B?\s*", value)
         if parts:
             return int(float(parts[1]) * _UNITS[parts[2] or ""])
-    elif isinstance(value, Integral) and not isinstance(value, bool) and value > 0:
+    elif is_whole(value) and value > 0:
         return int(value)
     raise ValueError(f'{name} must be a number of bytes, or such as "512MB", not {value!r}')
 
 
-def check_costs(name, costs):
+def check_costs(name: str, costs: Vector) -> np.ndarray:
     """Return values of C, (n,), from a list of values or the number of values."""
-    if isinstance(costs, Integral) and not isinstance(costs, bool):
+    if is_whole(costs):
         check_count(name, costs)
-        return np.logspace(-3.0, 3.0, int(costs))
+        return np.logspace(-3.0, 3.0, costs)
     try:
         values = np.array(costs, dtype=np.float64)
     except (TypeError, ValueError):
@@ -85,7 +94,7 @@ def check_costs(name, costs):
     return values
 
 
-def check_training_parameters(estimator):
+def check_training_parameters(estimator: BaseEstimator) -> None:
     """Check the parameters that all estimators share: stopping rules, threads, verbosity."""
     check_positive("tol", estimator.tol)
     check_count("max_iter", estimator.max_iter)
@@ -95,7 +104,7 @@ def check_training_parameters(estimator):
     check_level("verbose", estimator.verbose)
 
 
-def check_labels(y):
+def check_labels(y: Vector) -> np.ndarray:
     """Return class labels as an array (n,), on the GPU if y is there."""
     if is_on_gpu(y):
         return _check_gpu_numbers("y", y)
@@ -105,12 +114,12 @@ def check_labels(y):
     return y
 
 
-def check_label_values(y):
+def check_label_values(y: Vector) -> np.ndarray:
     """Return labels, strings or numbers, as an array (n,); refuse missing ones."""
     y = column_or_1d(y, warn=True)
     missing = np.zeros(1, dtype=bool)
     if y.dtype.kind == "f":
-        missing = y != y
+        missing = np.isnan(y)
     elif y.dtype.kind == "O":
         missing = np.array([label is None or label != label for label in y])
     if missing.any():
@@ -118,7 +127,7 @@ def check_label_values(y):
     return y
 
 
-def classes_of(y, like=None):
+def classes_of(y: np.ndarray, like: Any = None) -> tuple[np.ndarray, np.ndarray]:
     """Return the sorted labels that occur in y, and the index of each row's label, (n,).
 
     Numeric labels are sorted on the device of `like`, and the indices stay there.
@@ -139,20 +148,20 @@ def classes_of(y, like=None):
     return on_host(classes), codes.astype(np.min_scalar_type(len(classes)))
 
 
-def _has_small_range(y):
+def _has_small_range(y: np.ndarray) -> bool:
     if not isinstance(y, np.ndarray) or y.dtype.kind not in "iu" or y.size == 0:
         return False
     return int(y.max()) - int(y.min()) < _MAX_LABEL_RANGE
 
 
-def check_groups(qid, n_rows):
+def check_groups(qid: Vector | None, n_rows: int) -> np.ndarray | None:
     """Return the index of each row's group in the sorted groups, (n,); None without groups."""
     if qid is None:
         return None
     return np.unique(check_qid(qid, n_rows), return_inverse=True)[1]
 
 
-def check_qid(qid, n_rows):
+def check_qid(qid: Vector, n_rows: int) -> np.ndarray:
     """Return the groups of rows as an array (n,); refuse missing ones."""
     qid = column_or_1d(qid)
     if qid.shape[0] != n_rows:
@@ -165,7 +174,7 @@ def check_qid(qid, n_rows):
     return qid
 
 
-def check_same_length(X, y):
+def check_same_length(X: Matrix, y: np.ndarray) -> None:
     n_rows = count_rows(X)
     if n_rows != y.shape[0]:
         raise ValueError(
@@ -173,12 +182,14 @@ def check_same_length(X, y):
         )
 
 
-def count_rows(X):
+def count_rows(X: Matrix) -> int:
     """Return the number of rows of a matrix or of Rows."""
     return X.n_rows if isinstance(X, Rows) else X.shape[0]
 
 
-def check_matrix(estimator, X, *, reset, at_least=1, finite=True):
+def check_matrix(
+    estimator: BaseEstimator, X: Matrix, *, reset: bool, at_least: int = 1, finite: bool = True
+) -> Matrix:
     """Return X as a C-ordered float array or CSR matrix, without a copy if it is one already.
 
     X must have at least `at_least` rows. `Rows` (on disk, for example) are returned as they are,
@@ -207,7 +218,7 @@ def check_matrix(estimator, X, *, reset, at_least=1, finite=True):
     return X
 
 
-def check_finite(estimator, X, rows):
+def check_finite(estimator: BaseEstimator, X: Matrix, rows: Rows) -> None:
     """Raise ValueError, naming row and column, if a value of X is missing or infinite.
 
     `rows` are the rows of X. Finite squared norms, which fits need anyway, prove all values
@@ -219,7 +230,7 @@ def check_finite(estimator, X, rows):
         _check_finite(estimator, X)
 
 
-def _check_rows(estimator, rows, reset):
+def _check_rows(estimator: BaseEstimator, rows: Rows, reset: bool) -> Rows:
     if reset:
         estimator.n_features_in_ = rows.n_features
         vars(estimator).pop("feature_names_in_", None)
@@ -231,11 +242,12 @@ def _check_rows(estimator, rows, reset):
     return rows
 
 
-def _check_gpu_matrix(estimator, X, reset):
+def _check_gpu_matrix(estimator: BaseEstimator, X: Matrix, reset: bool) -> Rows:
     """Return a matrix on a GPU as Rows."""
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions, it has {X.ndim}")
-    rows = _check_rows(estimator, gpu_rows(X), reset)
+    rows: Any = gpu_rows(X)
+    _check_rows(estimator, rows, reset)
     if rows.n_rows == 0 or rows.n_features == 0:
         raise ValueError(f"X has no rows or no columns: its shape is {tuple(X.shape)}")
     if not rows.is_finite():
@@ -246,7 +258,7 @@ def _check_gpu_matrix(estimator, X, reset):
     return rows
 
 
-def _check_gpu_numbers(name, values):
+def _check_gpu_numbers(name: str, values: Any) -> np.ndarray:
     values = gpu_array(values)
     if values.ndim != 1:
         raise ValueError(f"{name} must have one dimension, it has {values.ndim}")
@@ -256,22 +268,15 @@ def _check_gpu_numbers(name, values):
 
 
 @threads.one_for_blas()
-def linear_scores(X, coef, intercept=0.0):
-    """Return X coef + intercept, (n,) or (n, m), on the device of X.
-
-    Parameters
-    ----------
-    X : matrix or Rows, as `check_matrix` returns it
-    coef : array of shape (d,) or (d, m)
-    intercept : float or array of shape (m,)
-    """
+def linear_scores(X: Matrix, coef: np.ndarray, intercept: Any = 0.0) -> np.ndarray:
+    """Return X coef + intercept, (n,) or (n, m), on the device of X; see `check_matrix`."""
     if not (scipy.sparse.issparse(X) or isinstance(X, Rows)):
         return X @ on_host(coef) + on_host(intercept)
     rows = as_rows(X)
     return rows.scores(move_to(coef, rows.coef_like)) + move_to(intercept, rows.like)
 
 
-def _check_structure(X):
+def _check_structure(X: Matrix) -> None:
     """Raise ValueError if the index arrays of sparse X are invalid.
 
     SciPy's conversions do not check them, and could read or write out of bounds. The column
@@ -296,13 +301,13 @@ def _check_structure(X):
             _check_places(f"{name}: index", X.indices, size)
 
 
-def _check_places(name, places, size):
+def _check_places(name: str, places: np.ndarray, size: int) -> None:
     if places.size and (places.min() < 0 or places.max() >= size):
         bad = places[(places < 0) | (places >= size)][0]
         raise ValueError(f"{name} {bad} is outside of 0..{size - 1}")
 
 
-def _check_finite(estimator, X):
+def _check_finite(estimator: BaseEstimator, X: Matrix) -> None:
     # Entries after the end of the last row do not belong to the matrix.
     values = X.data[: X.indptr[-1]] if scipy.sparse.issparse(X) else X
     # A finite sum proves all values finite, without a mask of the size of the matrix. Summing in
@@ -326,7 +331,7 @@ def _check_finite(estimator, X):
     )
 
 
-def check_weights(sample_weight, X):
+def check_weights(sample_weight: Vector | None, X: Matrix) -> np.ndarray | None:
     """Return sample weights as float64 (n,), not all zero; None if all weights are one."""
     weights = check_some_weights(sample_weight, X)
     if weights is not None and not np.any(weights > 0.0):
@@ -334,7 +339,7 @@ def check_weights(sample_weight, X):
     return weights
 
 
-def check_some_weights(sample_weight, X):
+def check_some_weights(sample_weight: Vector | None, X: Matrix) -> np.ndarray | None:
     """Return the sample weights of a part of the rows as float64 (m,); None if all are one."""
     if sample_weight is None:
         return None

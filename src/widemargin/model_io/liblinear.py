@@ -3,6 +3,8 @@
 import os
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.atomic import atomic_write
@@ -12,23 +14,16 @@ from widemargin.estimators.linear_svc_cv import LinearSVCCV
 _INT32 = np.iinfo(np.int32)
 
 
-def write_liblinear(model, path: str | os.PathLike) -> None:
+def write_liblinear(model: BaseEstimator, path: str | os.PathLike) -> None:
     """Write a fitted model as a LIBLINEAR model file, for LIBLINEAR's `predict`.
 
     Parameters
     ----------
     model : fitted estimator
         A `widemargin.LinearSVC`, or a `LinearSVCCV`, of which `best_estimator_` is written. The
-        labels must be integers.
+        labels must be integers of 32 bits.
     path : path-like
         Output file, written atomically. An existing file is replaced.
-
-    Raises
-    ------
-    TypeError
-        The model is not a LinearSVC; LIBLINEAR's format has only classifiers.
-    ValueError
-        The labels are not integers that fit into 32 bits.
     """
     check_is_fitted(model)
     if isinstance(model, LinearSVCCV):
@@ -68,7 +63,7 @@ def write_liblinear(model, path: str | os.PathLike) -> None:
             file.write((" ".join(map(repr, feature.tolist())) + "\n").encode())
 
 
-def liblinear_labels(classes) -> list[int]:
+def liblinear_labels(classes: ArrayLike) -> list[int]:
     """Return `classes` as 32-bit integers; raises ValueError if they are not."""
     classes = np.asarray(classes)
     is_integer = classes.dtype.kind in "iu" or (

@@ -43,6 +43,7 @@ import numpy as np
 import scipy.sparse
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as serialize
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -80,7 +81,7 @@ class ModelFileError(ValueError):
     """The file is not a model that this version can read; the message names the file."""
 
 
-def save_model(model, path: str | os.PathLike) -> None:
+def save_model(model: BaseEstimator, path: str | os.PathLike) -> None:
     """Write a fitted model, for `load_model`.
 
     The file is written atomically: after a crash or on a full disk, an existing file at `path` is
@@ -108,23 +109,29 @@ def save_model(model, path: str | os.PathLike) -> None:
         raise TypeError(f"cannot save a {type(model).__module__}.{name}: only {saved}")
 
     tensors = _order_tensors(model) if _orders(model) else _classifier_tensors(model)
-    classes = getattr(model, "classes_", None)
     labels = None
-    if classes is not None:
+    if "classes_" in vars(model):
+        classes = model.classes_
         if classes.dtype.kind in "iuf" and classes.dtype.itemsize <= 8:  # types of safetensors
             tensors["classes"] = classes
         else:
             labels = _labels_to_json(classes)
+    header = json.dumps(_description(model, name, labels))
+    # safetensors writes the memory of an array and ignores its strides.
+    arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+    with atomic_write(path) as file:
+        file.write(serialize(arrays, metadata={FORMAT_NAME: header}))
 
+
+def _description(model: BaseEstimator, name: str, labels: dict | None) -> dict[str, Any]:
+    """Return what the header of a model's file says."""
     feature_names = getattr(model, "feature_names_in_", None)
+    parameters = model.get_params(deep=False).items()
     description = {
         "format": FORMAT_NAME,
         "format_version": FORMAT_VERSION,
         "estimator": name,
-        "parameters": {
-            key: _parameter_to_json(key, value)
-            for key, value in model.get_params(deep=False).items()
-        },
+        "parameters": {key: _parameter_to_json(key, value) for key, value in parameters},
         "classes": labels,
         "n_rows": training_rows(model),
         "n_iter": int(model.n_iter_),
@@ -135,17 +142,10 @@ def save_model(model, path: str | os.PathLike) -> None:
     }
     if _orders(model):
         description["n_pairs"] = model.n_pairs_
-    with atomic_write(path) as file:
-        file.write(
-            serialize(
-                # safetensors writes the memory of an array and ignores its strides.
-                {name: np.ascontiguousarray(array) for name, array in tensors.items()},
-                metadata={FORMAT_NAME: json.dumps(description)},
-            )
-        )
+    return description
 
 
-def load_model(path: str | os.PathLike):
+def load_model(path: str | os.PathLike) -> Any:
     """Read a model that `save_model` wrote. Nothing in the file is executed.
 
     Parameters
@@ -182,12 +182,12 @@ def load_model(path: str | os.PathLike):
         raise ModelFileError(f"{path}: {error}") from error
 
 
-def _orders(model) -> bool:
+def _orders(model: BaseEstimator) -> bool:
     """Return whether the model is a LinearRanker or an OrdinalSVC."""
     return isinstance(model, OrderingModel)
 
 
-def _classifier_tensors(model) -> dict[str, np.ndarray]:
+def _classifier_tensors(model: BaseEstimator) -> dict[str, np.ndarray]:
     dual = model.dual_variables_
     if not scipy.sparse.issparse(dual):  # dense after training on GPU arrays
         dual = scipy.sparse.csr_array(on_host(dual))
@@ -203,7 +203,7 @@ def _classifier_tensors(model) -> dict[str, np.ndarray]:
     return tensors
 
 
-def _order_tensors(model) -> dict[str, np.ndarray]:
+def _order_tensors(model: BaseEstimator) -> dict[str, np.ndarray]:
     tensors = {
         "coef": on_host(model.coef_),
         "dual_weights": model.dual_weights_,
@@ -214,7 +214,7 @@ def _order_tensors(model) -> dict[str, np.ndarray]:
     return tensors
 
 
-def _parameter_to_json(name: str, value) -> Any:
+def _parameter_to_json(name: str, value: Any) -> Any:
     """Return a constructor parameter as JSON; `_parameter_from_json` is the inverse."""
     if name == "checkpoint" or isinstance(value, (np.random.RandomState, np.random.Generator)):
         return None  # meaningless elsewhere: paths of checkpoints, states of generators
@@ -235,7 +235,7 @@ def _parameter_to_json(name: str, value) -> Any:
     raise TypeError(f"cannot save parameter {name}={value!r}")
 
 
-def _parameter_from_json(value) -> Any:
+def _parameter_from_json(value: Any) -> Any:
     if isinstance(value, dict):
         weights = dict(value["pairs"])
         if not all(_is_number(weight) and weight >= 0 for weight in weights.values()):
@@ -246,7 +246,7 @@ def _parameter_from_json(value) -> Any:
     return value
 
 
-def _is_number(value) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -261,7 +261,7 @@ def _labels_to_json(classes: np.ndarray) -> dict:
     return {"kind": kinds[classes.dtype.kind], "values": values}
 
 
-def _read_description(file) -> dict:
+def _read_description(file: safe_open) -> dict:
     """Return the JSON in the header of an open safetensors file, if it is one of our models."""
     try:
         description = read_header(file, FORMAT_NAME)
@@ -279,7 +279,7 @@ def _read_description(file) -> dict:
     return description
 
 
-def _build_model(file, description: dict):
+def _build_model(file: safe_open, description: dict) -> Any:
     """Return a fitted estimator from an open file and its header; both are validated."""
     model = _read_estimator(description)
     model.certificate_ = _read_certificate(read_field(description, "certificate", dict))
@@ -308,7 +308,7 @@ def _build_model(file, description: dict):
     return model
 
 
-def _read_estimator(description: dict):
+def _read_estimator(description: dict) -> Any:
     """Return the unfitted estimator that the header describes."""
     name = read_field(description, "estimator", str)
     if name not in ESTIMATORS:
@@ -333,7 +333,7 @@ def _read_estimator(description: dict):
     return model
 
 
-def _read_classifier(model, file, description: dict) -> None:
+def _read_classifier(model: LinearSVC, file: safe_open, description: dict) -> None:
     model.classes_ = _read_classes(file, description)
     if not _rises(model.classes_):
         raise Malformed("its class labels are not in order")
@@ -353,7 +353,7 @@ def _read_classifier(model, file, description: dict) -> None:
         model.sigmoids_ = read_tensor(file, "sigmoids", FLOAT, (n_problems, 2))
 
 
-def _read_order(model, file, description: dict) -> None:
+def _read_order(model: OrderingModel, file: safe_open, description: dict) -> None:
     model.coef_ = read_tensor(file, "coef", FLOAT, (None,))
     model.dual_weights_ = read_tensor(file, "dual_weights", FLOAT, (None,))
     if np.any(model.dual_weights_ < 0.0):
@@ -374,7 +374,7 @@ def _read_order(model, file, description: dict) -> None:
         model.thresholds_ = _read_thresholds(file, len(model.classes_))
 
 
-def _read_thresholds(file, n_classes: int) -> np.ndarray:
+def _read_thresholds(file: safe_open, n_classes: int) -> np.ndarray:
     """Return the thresholds between ordered classes; some may be infinite."""
     thresholds = read_tensor(file, "thresholds", FLOAT, (n_classes - 1,), finite=False)
     if np.any(np.isnan(thresholds)) or np.any(thresholds[1:] < thresholds[:-1]):
@@ -382,7 +382,7 @@ def _read_thresholds(file, n_classes: int) -> np.ndarray:
     return thresholds
 
 
-def _read_classes(file, description: dict) -> np.ndarray:
+def _read_classes(file: safe_open, description: dict) -> np.ndarray:
     """Return the class labels, which must be distinct, in the order of the fitted model."""
     if description.get("classes") is None:
         classes = read_tensor(file, "classes", _NUMBER, (None,))
@@ -406,7 +406,7 @@ def _rises(labels: np.ndarray) -> bool:
         return False
 
 
-def _read_dual(file, n_problems: int, n_rows: int) -> scipy.sparse.csr_array:
+def _read_dual(file: safe_open, n_problems: int, n_rows: int) -> scipy.sparse.csr_array:
     """Return the dual variables; invalid indices of a sparse array could crash the process."""
     values = read_tensor(file, "dual_values", FLOAT, (None,))
     indices = read_tensor(file, "dual_indices", _INDEX, values.shape)
