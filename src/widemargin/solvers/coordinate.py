@@ -29,6 +29,8 @@ with a large mean are centred implicitly, without changing them: through the mea
 changes the scores of all rows, which makes coordinate descent very slow.
 """
 
+from typing import TypeAlias
+
 import numpy as np
 
 from widemargin.certificate import lower_bound, upper_bound
@@ -40,19 +42,23 @@ from widemargin.risk import Bound, MarginRisk
 from widemargin.solvers.absorbed import constant_feature, kept
 from widemargin.solvers.descent import Descent, DescentSolver
 from widemargin.solvers.face import Face
-from widemargin.solvers.schedule import SCHEDULES
+from widemargin.solvers.schedule import SCHEDULES, AdaptiveSchedule, UniformSchedule
 from widemargin.solvers.settings import VisitSettings
 
 # A difference of large numbers is known to no smaller fraction of these numbers.
 _DIGITS_LEFT = 1e-14
 
 
+#: w (d,) and offset
+PrimalPoint: TypeAlias = tuple[np.ndarray, float]
 #: a problem of two classes over rows in memory
 MarginProblem = Problem[SingleRows, MarginRisk]
 
 
 class _Descent(Descent):
     """One run: the arrays that the kernels work on."""
+
+    schedule: UniformSchedule | AdaptiveSchedule
 
     def __init__(
         self, problem: MarginProblem, state: State, monitor: Monitor, solver: DescentSolver
@@ -86,7 +92,7 @@ class _Descent(Descent):
             inside = (self.alpha > risk.lower) & (self.alpha < risk.upper)
             self.schedule.inform(inside & (self.alpha != 0.0), ~inside & (self.alpha != 0.0))
 
-    def _set_intercept(self, counted, state):
+    def _set_intercept(self, counted: np.ndarray, state: State) -> None:
         """Set K. If rows have a large mean, centre them implicitly."""
         rows, cost, intercept = self.problem.rows, self.problem.risk.cost, self.problem.intercept
         spread = float(self.norms[counted].mean())
@@ -105,11 +111,11 @@ class _Descent(Descent):
         self.offset[0] = kept(intercept, self.K) * state.offset
         self.offset[2] += self.K
 
-    def _first_check(self):
+    def _first_check(self) -> None:
         # The coefficients of a warm start are near those of its dual variables; maybe better.
         self._certify((self.best.coef, self.best.offset) if self.alpha.any() else None)
 
-    def _pass(self):
+    def _pass(self) -> int:
         risk = self.problem.risk
         visits = self.schedule.run(
             (
@@ -132,7 +138,7 @@ class _Descent(Descent):
         self.monitor.iteration += visits / self.n_counted
         return visits
 
-    def _visits_to_next_look(self):
+    def _visits_to_next_look(self) -> int:
         """Return how many visits to make, at least, before the next estimate of the gap."""
         now = self.monitor.iteration
         to_check = self._pause(now) - (now - self.checked_at)
@@ -142,10 +148,10 @@ class _Descent(Descent):
         passes = min(max(to_check, to_look), self.monitor.max_iter - now)
         return max(1, int(passes * self.n_counted))
 
-    def _pause(self, now):
+    def _pause(self, now: float) -> float:
         return max(1.0, 0.1 * now) if self.schedule.faces else super()._pause(now)
 
-    def _gap_in_sight(self):
+    def _gap_in_sight(self) -> float:
         seen = super()._gap_in_sight()
         if not self.may_relieve:
             return seen
@@ -163,21 +169,21 @@ class _Descent(Descent):
         bounds = risk.loss.low, risk.loss.high
         return index[: free_rows(self.alpha, risk.cost, self.norms, *bounds, index)]
 
-    def _dual_estimate(self):
+    def _dual_estimate(self) -> float:
         w = self._coefficients()
         penalty = 0.5 * float(w @ w)
         if self.problem.intercept is Intercept.PENALIZED:
             penalty += 0.5 * float(self.offset[1]) ** 2
         return self.problem.risk.dual_sum(self.alpha) - penalty
 
-    def _coefficients(self):
+    def _coefficients(self) -> np.ndarray:
         """Return a copy of the model's w: the kernels' w, minus z times the mean."""
         w = self.w.astype(np.float64)
         if self.mean is not None:
             w -= self.offset[1] * self.mean
         return w
 
-    def _check(self):
+    def _check(self) -> None:
         ahead = None
         if self.solves_faces:
             promising = self._is_promising()
@@ -189,13 +195,13 @@ class _Descent(Descent):
                 return
         self._certify(ahead)
 
-    def _is_vain(self):
+    def _is_vain(self) -> bool:
         """Return whether to postpone a check that would fail; never two in a row."""
         fails = self.monitor.tol * self.likely_primal < self.left_by_face < np.inf
         self.put_off = fails and not self.put_off and not self.monitor.must_stop()
         return self.put_off
 
-    def _certify(self, ahead):
+    def _certify(self, ahead: PrimalPoint | None) -> None:
         """Certify alpha, with its own w or with a primal point `ahead` of it: w and offset."""
         problem = self.problem
         with self.monitor.phase("checks"):
@@ -227,7 +233,7 @@ class _Descent(Descent):
             with self.monitor.phase("checks"):
                 self._resume_from(coef, scores)
 
-    def _solve_together(self):
+    def _solve_together(self) -> PrimalPoint | None:
         """Optimise free dual variables jointly, if that pays.
 
         Return the primal point, w and offset, of the solution without bounds; None if nothing
@@ -250,7 +256,7 @@ class _Descent(Descent):
             slowest = self.joint.slowest if promising else np.inf
             return self._move_together(free, passes / fraction, slowest)
 
-    def _move_together(self, free, most, slowest):
+    def _move_together(self, free: np.ndarray, most: float, slowest: float) -> PrimalPoint:
         """Change the dual variables `free`; return the primal point ahead of them."""
         risk, rows = self.problem.risk, self.problem.rows
         face = Face(
@@ -274,15 +280,15 @@ class _Descent(Descent):
         w, z, w_mean_dot = step.combined
         self.left_by_face = gap - step.gain
         self.alpha[free] += step.change
-        self.w += w.astype(self.w.dtype)
+        np.add(self.w, w.astype(self.w.dtype), out=self.w)
         self.offset[0] -= w_mean_dot
         self.offset[1] += z
         return ahead
 
-    def _model_offset(self):
+    def _model_offset(self) -> float:
         return float(self.offset[0] + self.K * self.offset[1])
 
-    def _resume_from(self, coef, scores):
+    def _resume_from(self, coef: np.ndarray, scores: np.ndarray) -> None:
         """Replace the tracked numbers by those of a check.
 
         `scores` may be those of a point ahead, which passes will soon reach.
@@ -306,7 +312,7 @@ def _block(rows: SingleRows, settings: VisitSettings) -> int:
     return settings.block if filled < settings.few_in_common else 1
 
 
-def _balance(alpha, scores, risk):
+def _balance(alpha: np.ndarray, scores: np.ndarray, risk: MarginRisk) -> None:
     """Make sum_i alpha_i y_i zero in place, at the least loss of dual value.
 
     The dual's slope in alpha_i is about 1 - y_i s_i - eps sign(alpha_i) - shift_i alpha_i. Moves

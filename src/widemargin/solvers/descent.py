@@ -8,7 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -47,11 +47,19 @@ class DescentSolver(Solver):
         return self.descent(problem, state, monitor, self).run()
 
 
+class Counts(Protocol):
+    """What a run knows of its schedule: how many rows the last pass had."""
+
+    last_count: int
+
+
 class Descent(ABC):
     """One run: the best points so far, and the prediction of the next check.
 
     Subclasses have a schedule, and `n_counted` rows of positive cost.
     """
+
+    schedule: Counts
 
     def __init__(
         self, problem: Problem, state: State, monitor: Monitor, settings: CoordinateSettings
@@ -85,7 +93,7 @@ class Descent(ABC):
     def _dual_estimate(self) -> float:
         """Return the dual value at the current point, up to rounding and imbalance."""
 
-    def _first_check(self):
+    def _first_check(self) -> None:
         self._check()
 
     def run(self) -> State:
@@ -98,7 +106,7 @@ class Descent(ABC):
                 self._check()
         return self.best
 
-    def _worth_checking(self):
+    def _worth_checking(self) -> bool:
         """Return whether a check is due; this takes a sum over the rows."""
         now = self.monitor.iteration
         since = now - self.checked_at
@@ -114,19 +122,27 @@ class Descent(ABC):
         self.likely_primal = self._dual_estimate() + self.predicted
         return self._is_promising()
 
-    def _gap_in_sight(self):
+    def _gap_in_sight(self) -> float:
         """Return an estimate of the gap that a check would find."""
         # Contributions are those just before each row's step: the gap is 0.6 to 1.0 of their sum.
         return float(self.seen_gap.sum())
 
-    def _is_promising(self):
+    def _is_promising(self) -> bool:
         return self.predicted <= self.monitor.tol * self.likely_primal
 
-    def _pause(self, now):
+    def _pause(self, now: float) -> float:
         """Return the least number of passes between two checks."""
         return min(1.0, 0.1 * now)
 
-    def _remember(self, coef, offset, scores, primal, alpha, dual):
+    def _remember(
+        self,
+        coef: np.ndarray,
+        offset: Any,
+        scores: np.ndarray,
+        primal: Bound,
+        alpha: np.ndarray,
+        dual: Bound,
+    ) -> None:
         """Keep the better primal point, with scores X coef, and the better dual variables."""
         if math.isnan(primal.value) or math.isnan(dual.value):
             raise_out_of_range(primal.value, dual.value)
@@ -141,14 +157,14 @@ class Descent(ABC):
             self.best_primal = primal
             self.best.coef, self.best.offset = coef, offset
 
-    def _report(self):
+    def _report(self) -> None:
         """Report the best points to the monitor, and learn from the prediction's error."""
         certificate = certificate_of(self.best_primal, self.best_dual)
         self.monitor.check(certificate, self.best, self.schedule.last_count)
         self._learn(certificate.gap)
         self.likely_primal = certificate.primal
 
-    def _learn(self, found):
+    def _learn(self, found: float) -> None:
         """Learn from a gap that was found how good the prediction was."""
         if np.isfinite(self.predicted) and self.predicted > 0.0:
             self.optimism = float(np.clip(self.optimism * found / self.predicted, 0.01, 20.0))
@@ -156,7 +172,7 @@ class Descent(ABC):
         self.seen_then = float(self.seen_gap.sum())
 
     @property
-    def _single_will_do(self):
+    def _single_will_do(self) -> bool:
         """Whether w may be in single precision: random access to it takes half the time.
 
         At every check the exact w replaces it.
@@ -164,7 +180,7 @@ class Descent(ABC):
         single = self.problem.rows.dtype == np.float32
         return single and self.monitor.tol >= self.settings.checks.single_precision_tol
 
-    def _is_blurred(self, w_w, w_scores, primal):
+    def _is_blurred(self, w_w: float, w_scores: float, primal: float) -> bool:
         """Return whether the tracked w differs too much from the w of alpha.
 
         `w_scores`, the dual variables times the scores of w, would be w.w without this difference.

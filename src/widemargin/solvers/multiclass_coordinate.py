@@ -22,6 +22,8 @@ Two schedules decide which rows are visited:
 The intercept is found by the method of multipliers, see absorbed.py; here z = sum_i A_i.
 """
 
+from typing import Any
+
 import numpy as np
 
 from widemargin import threads
@@ -42,6 +44,8 @@ ClassesProblem = Problem[SingleRows, CrammerSinger]
 
 class _Descent(Descent):
     """One run: the arrays that the kernels work on."""
+
+    schedule: "_Uniform | _Adaptive"
 
     def __init__(
         self, problem: ClassesProblem, state: State, monitor: Monitor, solver: DescentSolver
@@ -72,18 +76,18 @@ class _Descent(Descent):
             self.best_primal = upper_bound(problem, state.coef, state.offset, tol=monitor.tol)
         self.gains, self.rooms = np.zeros(counted.size), np.zeros(counted.size)
 
-    def _start_from(self, state):
+    def _start_from(self, state: State) -> None:
         """Set the shares B: alpha, and for the row's own class what is left of its cost."""
         risk = self.problem.risk
         self.shares = risk.unsigned(risk.feasible(risk.signed(state.dual)))
         self.shares[self.own] = np.maximum(0.0, self.cost - self.shares.sum(axis=1))
 
-    def _alpha(self):
+    def _alpha(self) -> np.ndarray:
         alpha = self.shares.copy()
         alpha[self.own] = 0.0
         return alpha
 
-    def _weights(self, dtype):
+    def _weights(self, dtype: Any) -> np.ndarray:
         """Return zeros in the layout of the kernels' W, each line of classes on a cache line."""
         d, itemsize = self.problem.rows.n_features, np.dtype(dtype).itemsize
         if len(self.rows) == 1:
@@ -94,11 +98,11 @@ class _Descent(Descent):
         begin = -(room.ctypes.data // itemsize) % lanes
         return room[begin : begin + d * width].reshape(d, width)
 
-    def _model_weights(self, W):
+    def _model_weights(self, W: np.ndarray) -> np.ndarray:
         """Return the (d, k) view of the kernels' W."""
         return W.T if len(self.rows) == 1 else W[:, : self.k]
 
-    def _intercept(self, counted, state):
+    def _intercept(self, counted: np.ndarray, state: State) -> None:
         intercept = self.problem.intercept
         self.offset, self.K = np.zeros((2, 0)), 0.0
         if intercept is not Intercept.NONE:
@@ -109,13 +113,13 @@ class _Descent(Descent):
                 self.K = constant_feature(intercept, spread, mean_cost, scale)
             self.offset[0] = kept(intercept, self.K) * state.offset
 
-    def _first_check(self):
+    def _first_check(self) -> None:
         if self.cold:
             self._check_at_zero()
         else:
             self._check()
 
-    def _pass(self):
+    def _pass(self) -> int:
         rows = self.problem.rows
         width = self.W.shape[1] if len(self.rows) == 3 else self.k
         room = [np.zeros(width, self.W.dtype) for _ in range(2)]
@@ -141,18 +145,18 @@ class _Descent(Descent):
             self.schedule.learn(order, self.gains[:visits], self.rooms[:visits], now)
         return visits
 
-    def _dual_estimate(self):
+    def _dual_estimate(self) -> float:
         penalty = 0.5 * float(np.vdot(self.W, self.W))
         if self.problem.intercept is Intercept.PENALIZED:
             penalty += 0.5 * float(np.vdot(self.offset[1], self.offset[1]))
         return float(self.cost.sum() - self.shares[self.own].sum()) - penalty
 
-    def _model_offset(self):
+    def _model_offset(self) -> np.ndarray:
         if self.problem.intercept is Intercept.NONE:
             return np.zeros(self.k)
         return self.offset[0] + self.K * self.offset[1]
 
-    def _check(self):
+    def _check(self) -> None:
         problem = self.problem
         with self.monitor.phase("checks"):
             W = np.array(self._model_weights(self.W), dtype=np.float64, order="C")
@@ -173,7 +177,7 @@ class _Descent(Descent):
             self._resume_from(coef, alpha, scores, offset)
         self._report()
 
-    def _check_at_zero(self):
+    def _check_at_zero(self) -> None:
         """Certify W = 0 and alpha = 0, for which nothing has to be computed."""
         with self.monitor.phase("checks"):
             scores = np.zeros((self.cost.size, self.k))
@@ -183,7 +187,7 @@ class _Descent(Descent):
             self._remember(W, offset, scores, primal, scores, Bound(0.0, 0.0))
         self._report()
 
-    def _without_empty_classes(self, offset, scores):
+    def _without_empty_classes(self, offset: np.ndarray, scores: np.ndarray) -> np.ndarray:
         """Return offsets so low, for classes without rows, that no row has a loss due to them."""
         if self.problem.intercept is not Intercept.FREE or self.empty.size == 0:
             return offset
@@ -193,14 +197,14 @@ class _Descent(Descent):
             offset[j] = min(offset[j], np.min(own - scores[counted, j] - 1.0, initial=0.0))
         return offset
 
-    def _scores(self):
+    def _scores(self) -> np.ndarray:
         """Return X W at the exact W, in float64."""
         rows = self.problem.rows
         S = np.zeros((rows.n_rows, self.k))
         if not self.exact_W.any():
             return S
 
-        def chunk(begin, end):
+        def chunk(begin: int, end: int) -> None:
             room = np.zeros(max(self.k, self.exact_W.shape[1]))
             for low in range(begin, end, rows_per_call):
                 high = min(low + rows_per_call, end)
@@ -210,7 +214,7 @@ class _Descent(Descent):
         threads.run(chunk, threads.chunks(rows.n_rows, self.k * rows.n_entries))
         return S
 
-    def _balance(self, slopes):
+    def _balance(self, slopes: np.ndarray) -> None:
         """Make sum_i A_i zero, at little loss of dual value.
 
         Moves go from the class with the largest sum to the one with the smallest: shares move the
@@ -235,7 +239,9 @@ class _Descent(Descent):
             excess[to] -= amount
             excess[off] += amount
 
-    def _resume_from(self, coef, alpha, scores, offset):
+    def _resume_from(
+        self, coef: np.ndarray, alpha: np.ndarray, scores: np.ndarray, offset: np.ndarray
+    ) -> None:
         """Replace the tracked numbers by those of a check."""
         self._model_weights(self.W)[:] = coef
         if self.problem.intercept is not Intercept.NONE:
@@ -273,16 +279,18 @@ def _to_visit(rows: SingleRows, worth_csr: float) -> tuple[np.ndarray, ...]:
 class _Uniform(Shrinking):
     """All active rows once a pass, with shrinking."""
 
-    def _forget(self):
+    def _forget(self) -> None:
         self.tight = np.inf  # the room above which rows are shrunk away
 
-    def next_order(self):
+    def next_order(self) -> np.ndarray:
         if self.active.size == 0:  # what is left to gain is in shrunk rows
             self._start_with(self.rows)
         self.order[: self.active.size] = self.active
         return self._shuffled(self.active.size)
 
-    def learn(self, order, gains, rooms, offset):
+    def learn(
+        self, order: np.ndarray, gains: np.ndarray, rooms: np.ndarray, offset: np.ndarray
+    ) -> None:
         """Shrink rows with much room; reactivate all when the intercept has moved as far."""
         self.active = np.sort(order[rooms <= self.tight])
         violation = -float(rooms.min(initial=0.0))
@@ -297,13 +305,15 @@ class _Adaptive(Preferred):
         super().__init__(rows, n_rows, seed, settings)
         self.mean_gain = 0.0  # fading; zero until known
 
-    def next_order(self):
+    def next_order(self) -> np.ndarray:
         if self.mean_gain == 0.0:
             self.order[:] = self.rows
             return self._shuffled(self.rows.size)
         return self._shuffled(self._compose())
 
-    def learn(self, order, gains, rooms, offset):
+    def learn(
+        self, order: np.ndarray, gains: np.ndarray, rooms: np.ndarray, offset: np.ndarray
+    ) -> None:
         """Raise the preferences of rows that gained more than the mean."""
         if self.mean_gain > 0.0:
             lowest, highest, rate, _ = self.settings.preferences
@@ -316,4 +326,4 @@ class _Adaptive(Preferred):
             self.mean_gain = float(gains.mean())
 
 
-_SCHEDULES = {"dcd": _Uniform, "acf": _Adaptive}
+_SCHEDULES: dict[str, type[_Uniform] | type[_Adaptive]] = {"dcd": _Uniform, "acf": _Adaptive}

@@ -5,7 +5,7 @@ kernels, and are the same for both schedules.
 """
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,10 +38,10 @@ class _Schedule:
         self.generator = np.array([2 * seed + 1], dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         self.last_count = rows.size
 
-    def inform(self, inside, at_bound):
+    def inform(self, inside: np.ndarray, at_bound: np.ndarray) -> None:
         """Learn where dual variables are at the start: masks over all rows, (n,)."""
 
-    def _shuffled(self, count):
+    def _shuffled(self, count: int) -> np.ndarray:
         """Shuffle the first `count` of the order, and return them."""
         self.last_count = count
         kernels.shuffle(self.order, 0, count, self.generator)
@@ -58,24 +58,24 @@ class Shrinking(_Schedule):
         super().__init__(rows, n_rows, seed, settings)
         self._bring_back_all()
 
-    def _start_with(self, active):
+    def _start_with(self, active: np.ndarray) -> None:
         self.active = active
-        self.offset = None  # the intercept when rows were first left out
+        self.offset: Any = None  # the intercept when rows were first left out
         self._forget()
 
-    def _forget(self):
+    def _forget(self) -> None:
         """Forget the thresholds for shrinking."""
 
-    def activate(self, wanted):
+    def activate(self, wanted: np.ndarray) -> None:
         """Reactivate the rows of the mask `wanted`, after a check of all rows."""
         wanted = wanted.copy()
         wanted[self.active] = True
         self._start_with(self.rows[wanted[self.rows]])
 
-    def _bring_back_all(self):
+    def _bring_back_all(self) -> None:
         self._start_with(self.rows.copy())
 
-    def _watch_offset(self, offset, room):
+    def _watch_offset(self, offset: Any, room: float) -> None:
         """Reactivate all rows once the intercept has moved by more than `room`.
 
         An inactive row was at least that far from having anything to gain. The intercept changes
@@ -99,7 +99,7 @@ class Preferred(_Schedule):
         self.credit = np.random.default_rng(seed).random(n_rows)
         self.least = settings.smallest_pass * rows.size
 
-    def inform(self, inside, at_bound):
+    def inform(self, inside: np.ndarray, at_bound: np.ndarray) -> None:
         # Rows between their bounds have the most to gain. Few of those at zero will leave it.
         counted, settings = self.preference > 0.0, self.settings
         self.preference[counted] = settings.at_zero
@@ -107,10 +107,10 @@ class Preferred(_Schedule):
         self.preference[counted & inside] = settings.inside
         self.informed = True
 
-    def activate(self, wanted):
+    def activate(self, wanted: np.ndarray) -> None:
         """Do nothing."""
 
-    def _compose(self):
+    def _compose(self) -> int:
         """Compose the order of a pass; return the number of its rows."""
         return kernels.adaptive_order(self.preference, self.credit, self.least, self.order)
 
@@ -136,11 +136,18 @@ class UniformSchedule(Shrinking):
         self.due = np.empty_like(rows)
         self.n_passes = 0
 
-    def _forget(self):
+    def _forget(self) -> None:
         self.too_large, self.too_small = np.inf, -np.inf
         self.status[:] = kernels.DUE
 
-    def run(self, arguments, absorbing, enough, rows_per_call, must_stop):
+    def run(
+        self,
+        arguments: tuple,
+        absorbing: tuple[float, float],
+        enough: int,
+        rows_per_call: int,
+        must_stop: Callable[[], bool],
+    ) -> int:
         """Make one pass over the active rows that are due, whatever `enough` is.
 
         `absorbing` are K and `kept`, see absorbed.py. Return how many rows were visited.
@@ -174,7 +181,7 @@ class UniformSchedule(Shrinking):
         offset[0] = kept * (b + K * z)
         return visits
 
-    def _find_due(self):
+    def _find_due(self) -> int:
         """List the rows that are due, and drop shrunk ones; return how many are due."""
         n_active, n_due = kernels.due_rows(self.active, self.status, self.due)
         self.active = self.active[:n_active]
@@ -201,15 +208,22 @@ class AdaptiveSchedule(Preferred):
         self.tally[kernels.TOO_LARGE] = self.tally[kernels.SMALLEST] = np.inf
         self.tally[kernels.OFFSET] = np.nan
 
-    def activate(self, wanted):
+    def activate(self, wanted: np.ndarray) -> None:
         """Reactivate the rows of the mask `wanted`, after a check of all rows."""
         self.preference[wanted & (self.preference == 0.0)] = 1.0
 
-    def _bring_back_all(self):
+    def _bring_back_all(self) -> None:
         self.preference[self.rows[self.preference[self.rows] == 0.0]] = 1.0
         self.tally[kernels.SMALLEST], self.tally[kernels.OFFSET] = np.inf, np.nan
 
-    def run(self, arguments, absorbing, enough, rows_per_call, must_stop):
+    def run(
+        self,
+        arguments: tuple,
+        absorbing: tuple[float, float],
+        enough: int,
+        rows_per_call: int,
+        must_stop: Callable[[], bool],
+    ) -> int:
         """Make whole passes until `enough` rows were visited; return how many were.
 
         `absorbing` are K and `kept`, see absorbed.py.
@@ -243,4 +257,7 @@ class AdaptiveSchedule(Preferred):
         return visits
 
 
-SCHEDULES = {"dcd": UniformSchedule, "acf": AdaptiveSchedule}
+SCHEDULES: dict[str, type[UniformSchedule] | type[AdaptiveSchedule]] = {
+    "dcd": UniformSchedule,
+    "acf": AdaptiveSchedule,
+}
