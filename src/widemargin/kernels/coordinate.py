@@ -37,8 +37,8 @@ from widemargin.kernels.typing import Array, Rows
 # mypy takes the typing context for an argument of the call.
 prefetch: Any = rows_prefetch
 
-GAIN, LARGEST, SMALLEST, MEAN_GAIN, TOO_LARGE, OFFSET, DRIFT = range(7)
-TALLY_SIZE = 7
+GAIN, LARGEST, SMALLEST, MEAN_GAIN, TOO_LARGE, OFFSET = range(6)
+TALLY_SIZE = 6
 #: the status of a row: for how many uniform passes it rests, 0 to 254; or SHRUNK, for all
 DUE, SHRUNK = 0, 255
 
@@ -183,7 +183,7 @@ def due_rows(active: Array, status: Array, due: Array) -> tuple[int, int]:
 
 
 @kernel
-def _adaptive_visits(
+def adaptive_visits(
     rows: Rows, norms: Array, mean_dot: Array, y: Array, cost: Array, loss: tuple[float, ...],
     alpha: Array, w: Array, offset: Array, seen_gap: Array, order: Array, begin: int, end: int,
     preference: Array, lowest: float, highest: float, rate: float, forgotten: float, fading: float,
@@ -288,52 +288,6 @@ def shuffle(order: Array, begin: int, end: int, generator: Array) -> None:
         state, j = _below(state, i + 1 - begin)
         order[i], order[begin + j] = order[begin + j], order[i]
     generator[0] = state
-
-
-@kernel
-def adaptive_passes(
-    rows: Rows, norms: Array, mean_dot: Array, y: Array, cost: Array, loss: tuple[float, ...],
-    alpha: Array, w: Array, offset: Array, seen_gap: Array, order: Array, place: Array,
-    enough: int, most: int, preference: Array, lowest: float, highest: float, rate: float,
-    forgotten: float, fading: float, pushed: float, overstep: float, credit: Array, least: float,
-    generator: Array, K: float, kept: float, tally: Array,
-) -> int:  # fmt: skip
-    """Make passes until `most` rows were visited, or until a pass ends and `enough` were.
-
-    place[0] of the pass's place[1] rows, which are first in `order`, were visited before.
-    `adaptive_order` chooses the rows of each pass. At the end of a pass, b in `offset` becomes
-    kept (b + K z), and tally[TOO_LARGE] becomes `pushed` times the largest squared change of w by
-    a row. tally[DRIFT] is how far b + z k has moved from tally[OFFSET], which is set if it is
-    NaN. If it is more than tally[SMALLEST], no other pass is made. Return the number of visits.
-    """
-    visits = 0
-    while visits < most:
-        if place[0] == place[1]:
-            if visits >= enough:
-                break
-            place[0], place[1] = 0, adaptive_order(preference, credit, least, order)
-            if place[1] == 0:
-                break
-            shuffle(order, 0, place[1], generator)
-            tally[GAIN] = tally[LARGEST] = 0.0
-        end = min(place[1], place[0] + most - visits)
-        _adaptive_visits(
-            rows, norms, mean_dot, y, cost, loss, alpha, w, offset, seen_gap, order, place[0], end,
-            preference, lowest, highest, rate, forgotten, fading, overstep, tally,
-        )  # fmt: skip
-        visits += end - place[0]
-        place[0] = end
-        if end == place[1]:
-            largest = pushed * tally[LARGEST]
-            tally[TOO_LARGE] = largest if largest > 0.0 else np.inf
-            now = offset[0] + offset[1] * offset[2]
-            if np.isnan(tally[OFFSET]):
-                tally[OFFSET] = now
-            tally[DRIFT] = abs(now - tally[OFFSET])
-            offset[0] = kept * (offset[0] + K * offset[1])
-            if tally[DRIFT] > tally[SMALLEST]:
-                break
-    return visits
 
 
 @kernel

@@ -41,20 +41,24 @@ _NOTHING = 1e-24
 _LOOK_AHEAD = 2
 
 
+@register_jitable
+def is_free(alpha: float, cost: float, norm: float, low: float, high: float) -> bool:
+    """Return whether alpha is between its bounds, and not zero; never for an empty row."""
+    inside = (alpha > (low * cost if cost > 0.0 else 0.0)) & (
+        alpha < (high * cost if cost > 0.0 else 0.0)
+    )
+    return inside & (alpha != 0.0) & (norm > 0.0)
+
+
 @kernel
 def free_rows(
     alpha: Array, cost: Array, norms: Array, low: float, high: float, free: Array,
 ) -> int:  # fmt: skip
-    """Fill `free` with the nonempty rows whose alpha is between its bounds, and not zero.
-
-    Return the number of these rows.
-    """
+    """Fill `free` with the rows of free dual variables; return their number."""
     count = 0
     for i in range(alpha.shape[0]):
-        a, c = alpha[i], cost[i]
         free[count] = i
-        inside = (a > (low * c if c > 0.0 else 0.0)) & (a < (high * c if c > 0.0 else 0.0))
-        count += inside & (a != 0.0) & (norms[i] > 0.0)
+        count += is_free(alpha[i], cost[i], norms[i], low, high)
     return count
 
 

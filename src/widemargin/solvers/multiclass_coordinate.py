@@ -30,12 +30,13 @@ from widemargin import threads
 from widemargin.certificate import lower_bound, upper_bound
 from widemargin.data.rows import SingleRows
 from widemargin.kernels import multiclass as kernels
+from widemargin.kernels.coordinate import adaptive_order, shuffle
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Bound, CrammerSinger
 from widemargin.solvers.absorbed import constant_feature, kept
 from widemargin.solvers.descent import Descent, DescentSolver
-from widemargin.solvers.schedule import Preferred, Shrinking
+from widemargin.solvers.schedule import Preferences, random_bits
 from widemargin.solvers.settings import VisitSettings
 
 #: a problem of several classes over rows in memory
@@ -56,7 +57,9 @@ class _Descent(Descent):
         self.own = np.arange(rows.n_rows), risk.y
         self.y, self.cost = np.ascontiguousarray(risk.y), np.ascontiguousarray(risk.cost)
         counted = np.flatnonzero(self.cost > 0.0).astype(np.uint32)
+        self.seen_gap = np.array(self.cost)  # at alpha = 0
         self.n_counted = max(1, counted.size)
+        self.forecast = self._forecast(self.n_counted)
         self.empty = np.setdiff1d(np.arange(self.k), self.y[counted])
         visits = self.settings.visits
         self.schedule = _SCHEDULES[solver.schedule](counted, rows.n_rows, solver.seed, visits)
@@ -119,7 +122,15 @@ class _Descent(Descent):
         else:
             self._check()
 
+    def _advance(self) -> bool:
+        visits = self._pass()
+        self.monitor.iteration += visits / self.n_counted
+        return visits == 0 or self.forecast.is_due(
+            self.monitor.iteration, float(self.seen_gap.sum()), self._dual_estimate
+        )
+
     def _pass(self) -> int:
+        """Visit the rows that the schedule names; return how many were visited."""
         rows = self.problem.rows
         width = self.W.shape[1] if len(self.rows) == 3 else self.k
         room = [np.zeros(width, self.W.dtype) for _ in range(2)]
@@ -136,7 +147,6 @@ class _Descent(Descent):
             )  # fmt: skip
             if self.monitor.must_stop():
                 break
-        self.monitor.iteration += visits / self.n_counted
         if self.problem.intercept is not Intercept.NONE:
             goal = kept(self.problem.intercept, self.K) * self._model_offset()
             self.offset[0] += self.settings.absorbed * (goal - self.offset[0])
@@ -146,6 +156,7 @@ class _Descent(Descent):
         return visits
 
     def _dual_estimate(self) -> float:
+        """Return the dual value at the current point, up to rounding and imbalance."""
         penalty = 0.5 * float(np.vdot(self.W, self.W))
         if self.problem.intercept is Intercept.PENALIZED:
             penalty += 0.5 * float(np.vdot(self.offset[1], self.offset[1]))
@@ -276,11 +287,37 @@ def _to_visit(rows: SingleRows, worth_csr: float) -> tuple[np.ndarray, ...]:
     return values, indices, indptr
 
 
-class _Uniform(Shrinking):
+class _Schedule:
+    """An order of visits; the parameters are those of `schedule.Schedule`."""
+
+    def __init__(self, rows: np.ndarray, seed: int):
+        self.rows, self.order, self.last_count = rows, rows.copy(), rows.size
+        self.generator = random_bits(seed)
+
+    def _shuffled(self, count: int) -> np.ndarray:
+        """Shuffle the first `count` of the order, and return them."""
+        self.last_count = count
+        shuffle(self.order, 0, count, self.generator)
+        return self.order[:count]
+
+
+class _Uniform(_Schedule):
     """All active rows once a pass, with shrinking."""
 
-    def _forget(self) -> None:
+    def __init__(self, rows: np.ndarray, n_rows: int, seed: int, settings: VisitSettings):
+        super().__init__(rows, seed)
+        self._start_with(rows)
+
+    def _start_with(self, active: np.ndarray) -> None:
+        self.active = active
+        self.offset: np.ndarray | None = None  # the intercept when rows were first left out
         self.tight = np.inf  # the room above which rows are shrunk away
+
+    def activate(self, wanted: np.ndarray) -> None:
+        """Reactivate the rows of the mask `wanted`, after a check of all rows."""
+        wanted = wanted.copy()
+        wanted[self.active] = True
+        self._start_with(self.rows[wanted[self.rows]])
 
     def next_order(self) -> np.ndarray:
         if self.active.size == 0:  # what is left to gain is in shrunk rows
@@ -291,25 +328,38 @@ class _Uniform(Shrinking):
     def learn(
         self, order: np.ndarray, gains: np.ndarray, rooms: np.ndarray, offset: np.ndarray
     ) -> None:
-        """Shrink rows with much room; reactivate all when the intercept has moved as far."""
+        """Shrink rows with much room; reactivate all when the intercept has moved as far.
+
+        An inactive row was at least that far from having anything to gain. The intercept changes
+        all scores by the same amount, and only rows that are visited can hold it back.
+        """
         self.active = np.sort(order[rooms <= self.tight])
         violation = -float(rooms.min(initial=0.0))
         self.tight = violation if violation > 0.0 else np.inf
-        self._watch_offset(offset, 0.5 * self.tight)
+        if self.offset is None:
+            self.offset = offset
+        elif np.max(np.abs(offset - self.offset), initial=0.0) > 0.5 * self.tight:
+            self._start_with(self.rows)
 
 
-class _Adaptive(Preferred):
+class _Adaptive(_Schedule):
     """Rows in proportion to preferences, which adapt to the gains of visits."""
 
     def __init__(self, rows: np.ndarray, n_rows: int, seed: int, settings: VisitSettings):
-        super().__init__(rows, n_rows, seed, settings)
-        self.mean_gain = 0.0  # fading; zero until known
+        super().__init__(rows, seed)
+        self.settings = settings
+        self.preferences = Preferences(rows, n_rows, seed, settings)
+        self.preference, self.mean_gain = self.preferences.preference, 0.0  # fading; 0 if unknown
+
+    def activate(self, wanted: np.ndarray) -> None:
+        """Do nothing: no row is inactive."""
 
     def next_order(self) -> np.ndarray:
         if self.mean_gain == 0.0:
             self.order[:] = self.rows
             return self._shuffled(self.rows.size)
-        return self._shuffled(self._compose())
+        credit, least = self.preferences.credit, self.preferences.least
+        return self._shuffled(adaptive_order(self.preference, credit, least, self.order))
 
     def learn(
         self, order: np.ndarray, gains: np.ndarray, rooms: np.ndarray, offset: np.ndarray
