@@ -182,7 +182,7 @@ def due_rows(active: Array, status: Array, due: Array) -> tuple[int, int]:
     return n_active, n_due
 
 
-@kernel
+@register_jitable
 def adaptive_visits(
     rows: Rows, norms: Array, mean_dot: Array, y: Array, cost: Array, loss: tuple[float, ...],
     alpha: Array, w: Array, offset: Array, seen_gap: Array, order: Array, begin: int, end: int,
@@ -294,12 +294,15 @@ def shuffle(order: Array, begin: int, end: int, generator: Array) -> None:
 def shuffle_blocks(rows: Array, block: int, generator: Array, order: Array) -> None:
     """Fill order with `rows`: blocks of neighbours in random order, each of them shuffled."""
     n_blocks = (rows.shape[0] + block - 1) // block
-    sequence = np.arange(n_blocks)
-    shuffle(sequence, 0, n_blocks, generator)
-    filled = 0
+    sequence = np.empty(n_blocks, np.uint32)
+    for which in range(n_blocks):
+        sequence[which] = which
+    # An index that is a constant, or wider, would need code of its own.
+    filled = np.intp(0)
+    shuffle(sequence, filled, n_blocks, generator)
     for which in sequence:
         begin = filled
-        for k in range(which * block, min((which + 1) * block, rows.shape[0])):
+        for k in range(np.intp(which) * block, min((np.intp(which) + 1) * block, rows.shape[0])):
             order[filled] = rows[k]
             filled += 1
         shuffle(order, begin, filled, generator)

@@ -2,15 +2,9 @@
 
 A run makes passes until a check of the gap is due. It is one compiled call, so that problems in
 several threads seldom wait for the interpreter. A call makes at most `most` visits, and the next
-one continues. The arguments are
-
-    problem     rows, norms, mean_dot, y, cost, loss
-    point       alpha, w, offset, seen_gap
-    mean        of the rows, (d,), or (0,) if they are not centred
-    absorbing   K and `kept`, see solvers/absorbed.py
-    plan        the numbers of forecast.py
-
-and what the two schedules visit, see solvers/schedule.py. All else is as in coordinate.py.
+one continues. `mean` is that of the rows, (d,), or empty if they are not centred; K and `kept`
+are those of solvers/absorbed.py, `plan` has the numbers of forecast.py, and the arguments after
+`most` belong to a schedule, see solvers/schedule.py. All others are as in coordinate.py.
 """
 
 import numpy as np
@@ -39,6 +33,7 @@ from widemargin.kernels.forecast import (
     MOST_FREE,
     MOST_PASSES,
     NEXT_LOOK,
+    NOT_YET,
     NOW,
     OPTIMISM,
     PENALIZED,
@@ -49,7 +44,7 @@ from widemargin.kernels.forecast import (
     plan_look,
 )
 from widemargin.kernels.jit import kernel
-from widemargin.kernels.typing import Array
+from widemargin.kernels.typing import Array, Rows
 
 #: how a call ended: all its visits were made, a check is due, or all passes were made
 GOES_ON, CHECK, NO_MORE = range(3)
@@ -62,66 +57,42 @@ TALLY_SIZE = 9
 
 
 @register_jitable
-def _gap_in_sight(problem: tuple, point: tuple, plan: Array) -> float:
-    """Return an estimate of the gap that a check would find.
-
-    Contributions are those just before each row's step: the gap is 0.6 to 1.0 of their sum.
-    """
-    _, norms, _, _, cost, loss = problem
-    alpha, _, _, seen_gap = point
-    total = 0.0
-    for i in range(seen_gap.shape[0]):
-        total += seen_gap[i]
-    least = plan[LEFT] * total
-    if plan[OPTIMISM] * least > plan[TOL] * plan[LIKELY_PRIMAL] or plan[LEFT] == 1.0:
-        return least  # too much, however many rows are free
-    count, theirs = 0, 0.0
-    for i in range(alpha.shape[0]):
-        free = is_free(alpha[i], cost[i], norms[i], loss[0], loss[1])
-        count += free
-        theirs += seen_gap[i] if free else 0.0
-    return total if count > plan[MOST_FREE] else total - (1.0 - plan[LEFT]) * theirs
-
-
-@register_jitable
-def _dual_estimate(problem: tuple, point: tuple, mean: Array, plan: Array) -> float:
-    """Return the dual value at the current point, up to rounding and imbalance."""
-    _, _, _, _, cost, loss = problem
-    alpha, w, offset, _ = point
-    square, z = 0.0, offset[1]
-    for k in range(w.shape[0]):
-        square += np.float64(w[k]) * w[k]
-    for k in range(mean.shape[0]):  # the model's w is w - z mean
-        square += z * mean[k] * (z * mean[k] - 2.0 * w[k])
-    square += plan[PENALIZED] * z * z
-    return _height(alpha, cost, loss) - 0.5 * square
-
-
-@register_jitable
-def _height(alpha: Array, cost: Array, loss: tuple[float, ...]) -> float:
-    """Return the sum of alpha - eps |alpha| - shift alpha^2 / 2."""
-    height = 0.0
-    for i in range(alpha.shape[0]):
-        a = alpha[i]
-        height += a
-        if len(loss) == 4:
-            height -= loss[3] * abs(a)
-        if loss[2] > 0.0 and cost[i] > 0.0:
-            height -= 0.5 * a * (loss[2] / cost[i] * a)
-    return height
-
-
-@kernel
-def check_is_due(problem: tuple, point: tuple, mean: Array, plan: Array) -> bool:
+def _look(
+    alpha: Array, w: Array, z: float, seen_gap: Array, norms: Array, mean: Array, cost: Array,
+    loss: tuple[float, ...], plan: Array,
+) -> bool:  # fmt: skip
     """Return whether a check is due; if not, plan the next look."""
-    may = may_check(plan, _gap_in_sight(problem, point, plan))
-    if may == IF_PROMISING and is_promising(plan, _dual_estimate(problem, point, mean, plan)):
-        may = DUE
-    if may == DUE:
-        plan[NEXT_LOOK] = plan[NOW]
-        return True
+    # Contributions are those just before each row's step: the gap is 0.6 to 1.0 of their sum.
+    gap = 0.0
+    for i in range(seen_gap.shape[0]):
+        gap += seen_gap[i]
+    if plan[LEFT] < 1.0:
+        if plan[OPTIMISM] * plan[LEFT] * gap > plan[TOL] * plan[LIKELY_PRIMAL]:
+            gap = plan[LEFT] * gap  # too much, however many rows are free
+        else:
+            count, theirs = 0, 0.0
+            for i in range(alpha.shape[0]):
+                free = is_free(alpha[i], cost[i], norms[i], loss[0], loss[1])
+                count += free
+                theirs += seen_gap[i] if free else 0.0
+            gap -= (1.0 - plan[LEFT]) * theirs if count <= plan[MOST_FREE] else 0.0
+    may = may_check(plan, gap)
+    if may == IF_PROMISING:
+        # The dual value at the current point, up to rounding and imbalance.
+        dual = -0.5 * plan[PENALIZED] * z * z
+        for k in range(w.shape[0]):
+            dual -= 0.5 * np.float64(w[k]) * w[k]
+        for k in range(mean.shape[0]):  # the model's w is w - z mean
+            dual += z * mean[k] * (w[k] - 0.5 * z * mean[k])
+        for i in range(alpha.shape[0]):
+            dual += alpha[i]
+            if len(loss) == 4:
+                dual -= loss[3] * abs(alpha[i])
+            if loss[2] > 0.0 and cost[i] > 0.0:
+                dual -= 0.5 * alpha[i] * (loss[2] / cost[i] * alpha[i])
+        may = DUE if is_promising(plan, dual) else NOT_YET
     plan_look(plan)
-    return False
+    return may == DUE
 
 
 # --- uniform passes, with shrinking ---------------------------------------------------------
@@ -129,18 +100,16 @@ def check_is_due(problem: tuple, point: tuple, mean: Array, plan: Array) -> bool
 
 @kernel
 def uniform_run(
-    problem: tuple, point: tuple, mean: Array, absorbing: tuple[float, float],
-    visits: tuple[Array, ...], numbers: tuple, plan: Array, most: int,
+    rows: Rows, norms: Array, mean_dot: Array, y: Array, cost: Array, loss: tuple[float, ...],
+    alpha: Array, w: Array, offset: Array, seen_gap: Array, mean: Array, K: float, kept: float,
+    plan: Array, most: int, candidates: Array, active: Array, due: Array, order: Array,
+    place: Array, status: Array, generator: Array, tally: Array, overstep: float,
+    first_overstep: float, first_passes: float, rest: int, block: int,
 ) -> int:  # fmt: skip
     """Make passes over the active rows that are due, with a look after each.
 
     place[0] of the pass's place[1] rows, which are first in `order`, were visited before.
     """
-    rows, norms, mean_dot, y, cost, loss = problem
-    alpha, w, offset, seen_gap = point
-    candidates, active, due, order, place, status, generator, tally = visits
-    overstep, first_overstep, first_passes, rest, block = numbers
-    K, kept = absorbing
     made = 0
     while made < most:
         if place[0] == place[1]:
@@ -170,7 +139,7 @@ def uniform_run(
             offset[0] = kept * (offset[0] + K * offset[1])
             if plan[NOW] >= plan[MOST_PASSES]:
                 return NO_MORE
-            if check_is_due(problem, point, mean, plan):
+            if _look(alpha, w, offset[1], seen_gap, norms, mean, cost, loss, plan):
                 return CHECK
     return GOES_ON
 
@@ -200,8 +169,11 @@ def _watch_offset(
 
 @kernel
 def adaptive_run(
-    problem: tuple, point: tuple, mean: Array, absorbing: tuple[float, float],
-    visits: tuple[Array, ...], numbers: tuple, plan: Array, most: int,
+    rows: Rows, norms: Array, mean_dot: Array, y: Array, cost: Array, loss: tuple[float, ...],
+    alpha: Array, w: Array, offset: Array, seen_gap: Array, mean: Array, K: float, kept: float,
+    plan: Array, most: int, candidates: Array, order: Array, place: Array, preference: Array,
+    credit: Array, generator: Array, tally: Array, lowest: float, highest: float, rate: float,
+    forgotten: float, pushed: float, overstep: float, least: float,
 ) -> int:  # fmt: skip
     """Make passes of rows in proportion to their preferences, and look from time to time.
 
@@ -210,11 +182,6 @@ def adaptive_run(
     `pushed` times the largest squared change of w by a row. tally[OFFSET] is the intercept when
     rows were last activated. If it has moved by more than tally[SMALLEST], all are activated.
     """
-    rows, norms, mean_dot, y, cost, loss = problem
-    alpha, w, offset, seen_gap = point
-    candidates, order, place, preference, credit, generator, tally = visits
-    lowest, highest, rate, forgotten, pushed, overstep, least = numbers
-    K, kept = absorbing
     made = 0
     while made < most:
         if place[0] == place[1]:
@@ -222,7 +189,7 @@ def adaptive_run(
             if place[1] == 0:
                 _activate_all(candidates, preference, tally)
                 return CHECK
-            shuffle(order, 0, place[1], generator)
+            shuffle(order, np.intp(0), place[1], generator)
             tally[GAIN] = tally[LARGEST] = 0.0
         begin, end = place[0], min(place[1], place[0] + most - made)
         adaptive_visits(
@@ -249,7 +216,7 @@ def adaptive_run(
                 looks = True
             if plan[NOW] >= plan[MOST_PASSES]:
                 return NO_MORE
-            if looks and check_is_due(problem, point, mean, plan):
+            if looks and _look(alpha, w, offset[1], seen_gap, norms, mean, cost, loss, plan):
                 return CHECK
     return GOES_ON
 

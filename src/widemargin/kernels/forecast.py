@@ -2,12 +2,11 @@
 
 A check certifies the current point, and takes about two passes. It is made when the estimate of
 the gap predicts success, and in any case after some passes. The array `plan` has the numbers of
-the decision, in the order below.
+the decision, in the order below. These functions are plain Python, and part of compiled runs.
 """
 
 from numba.extending import register_jitable
 
-from widemargin.kernels.jit import kernel
 from widemargin.kernels.typing import Array
 
 #: of the run: passes so far, and of the last check; the predicted gap, and the ratio of found to
@@ -34,7 +33,24 @@ NOT_YET, DUE, IF_PROMISING = range(3)
 
 
 @register_jitable
-def _is_promising(plan: Array) -> bool:
+def may_check(plan: Array, gap: float) -> int:
+    """Return whether to check if `gap` is an estimate of the gap."""
+    since = plan[NOW] - plan[CHECKED_AT]
+    if since < _pause(plan):
+        return NOT_YET
+    plan[PREDICTED] = plan[OPTIMISM] * gap
+    if since >= plan[PATIENCE] and since >= plan[FRACTION] * plan[NOW]:
+        return DUE
+    return IF_PROMISING if plan[PREDICTED] <= plan[TOL] * plan[LIKELY_PRIMAL] else NOT_YET
+
+
+@register_jitable
+def is_promising(plan: Array, dual: float) -> bool:
+    """Return whether a check will probably succeed, where `dual` is the dual value.
+
+    The likely primal value is then far more precise than that of the last check.
+    """
+    plan[LIKELY_PRIMAL] = dual + plan[PREDICTED]
     return plan[PREDICTED] <= plan[TOL] * plan[LIKELY_PRIMAL]
 
 
@@ -43,29 +59,7 @@ def _pause(plan: Array) -> float:
     return min(max(plan[PAUSE_GROWTH] * plan[NOW], plan[SHORTEST_PAUSE]), plan[LONGEST_PAUSE])
 
 
-@kernel
-def may_check(plan: Array, gap: float) -> int:
-    """Return whether to check if `gap` is an estimate of the gap."""
-    since = plan[NOW] - plan[CHECKED_AT]
-    if since < _pause(plan):
-        return NOT_YET
-    plan[PREDICTED] = plan[OPTIMISM] * gap
-    if since >= max(plan[PATIENCE], plan[FRACTION] * plan[NOW]):
-        return DUE
-    return IF_PROMISING if _is_promising(plan) else NOT_YET
-
-
-@kernel
-def is_promising(plan: Array, dual: float) -> bool:
-    """Return whether a check will probably succeed, where `dual` is the dual value.
-
-    The likely primal value is then far more precise than that of the last check.
-    """
-    plan[LIKELY_PRIMAL] = dual + plan[PREDICTED]
-    return _is_promising(plan)
-
-
-@kernel
+@register_jitable
 def plan_look(plan: Array) -> None:
     """Set when the next look is due. A look takes a sum over rows."""
     now = plan[NOW]

@@ -131,23 +131,28 @@ class _Descent(Descent):
             self._certify((self.best.coef, self.best.offset))
 
     def _check_at_zero(self) -> None:
-        """Certify w = 0 and alpha = 0, for which nothing has to be computed."""
+        """Certify w = 0 and alpha = 0, for which few things have to be computed."""
+        risk = self.problem.risk
         with self.monitor.phase("checks"):
-            w, scores = np.zeros(self.w.size), np.zeros(self.alpha.size)
-            primal = upper_bound(self.problem, w, 0.0, scores, self.monitor.tol)
-            self._remember(w, 0.0, scores, primal, self.alpha.copy(), Bound(0.0, 0.0))
+            w, scores, offset = np.zeros(self.w.size), np.zeros(self.alpha.size), 0.0
+            if self.problem.intercept is Intercept.FREE:
+                # As if all rows with the same label were one.
+                costs = np.bincount((risk.y > 0).view(np.int8), risk.cost, 2)
+                offset = risk.over([-1, 1], costs).best_offset(np.zeros(2))
+                self.offset[0] = offset
+                self.seen_gap = risk.losses(1.0 - offset * risk.y)
+            primal = upper_bound(self.problem, w, offset, scores, self.monitor.tol)
+            self._remember(w, offset, scores, primal, self.alpha.copy(), Bound(0.0, 0.0))
         self._report()
 
     def _advance(self) -> bool:
         risk, rows = self.problem.risk, self.problem.rows
         how = self.schedule.run(
-            (rows.arrays, self.norms, self.mean_dot, risk.y, risk.cost, risk.loss.step_numbers),
-            (self.alpha, self.w, self.offset, self.seen_gap),
-            self.mean,
-            (self.K, kept(self.problem.intercept, self.K)),
-            self.forecast.plan,
+            rows.arrays, self.norms, self.mean_dot, risk.y, risk.cost, risk.loss.step_numbers,
+            self.alpha, self.w, self.offset, self.seen_gap, self.mean, self.K,
+            kept(self.problem.intercept, self.K), self.forecast.plan,
             min(rows.rows_per_call, _VISITS_PER_CALL),
-        )
+        )  # fmt: skip
         self.monitor.iteration = self.forecast.now
         return how == CHECK
 

@@ -60,17 +60,9 @@ class Schedule:
         """Reactivate the rows of the mask `wanted`, after a check of all rows."""
         raise NotImplementedError
 
-    def run(
-        self,
-        problem: tuple,
-        point: tuple,
-        mean: np.ndarray,
-        absorbing: tuple[float, float],
-        plan: np.ndarray,
-        most: int,
-    ) -> int:
-        """Make passes until a check is due, or `most` visits; see kernels/descent.py."""
-        return self.kernel(problem, point, mean, absorbing, self.visited, self.numbers, plan, most)
+    def run(self, *arguments: Any) -> int:
+        """Make passes until a check is due, or for so many visits; see kernels/descent.py."""
+        return self.kernel(*arguments, *self.visited, *self.numbers)
 
 
 def random_bits(seed: int) -> np.ndarray:
