@@ -313,7 +313,7 @@ def test_a_point_that_is_no_number_ends_coordinate_descent():
     problem = Problem(as_rows(np.ones((2, 1))), Hinge([1, -1], [1.0, 1.0]), Intercept.NONE)
 
     class Lost(Descent):
-        _pass = _check = _dual_estimate = None
+        _advance = _check = None
 
     monitor = Monitor(tol=1e-3, max_iter=10)
     lost = Lost(problem, State.zero(problem), monitor, CoordinateSettings())

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from widemargin.certificate import certify_state
 from widemargin.data import as_rows
 from widemargin.kernels import face as kernels
+from widemargin.kernels.forecast import CHECKED_AT, MOST_PASSES, TOL
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Hinge, SquaredHinge
@@ -197,15 +198,16 @@ def test_ahead_free_rows_are_where_they_should_be(risk, intercept):
     problem = Problem(as_rows(X), risk(y, np.full(y.size, 0.02)), intercept)
     descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), CoordinateDescent("acf"))
     descent._check()
-    assert (descent.mean is None) == (intercept is not Intercept.FREE)
-    for _ in range(10):
-        descent._pass()
+    assert (descent.mean.size == 0) == (intercept is not Intercept.FREE)
+    descent.forecast.plan[CHECKED_AT] = np.inf  # no check is due
+    descent.forecast.plan[MOST_PASSES] = 5
+    assert not descent._advance()
     before = descent.offset.copy()
     upper = np.inf if risk is SquaredHinge else 0.02
     free = np.flatnonzero((descent.alpha > 0.0) & (descent.alpha < upper))
     assert free.size > 20
     alpha = descent.alpha.copy()
-    descent.monitor = Monitor(1e-14, 100)  # so that it is solved to the end
+    descent.forecast.plan[TOL] = 1e-14  # so that it is solved to the end
     w, offset = descent._move_together(free, 500, np.inf)
     # Over all rows, alpha + change is 2 c slack, or leaves no slack.
     margins = y[free] * (X[free] @ w + offset)
@@ -229,7 +231,7 @@ def test_ahead_free_rows_are_where_they_should_be(risk, intercept):
 def _balanced_change(descent, problem, free, alpha, w):
     """The change of dual variables that leads to w, by least squares."""
     X, y = problem.rows.matrix, problem.risk.y
-    mean = 0.0 if descent.mean is None else descent.mean
+    mean = descent.mean if descent.mean.size else 0.0
     rows = y[free, None] * (X[free] - mean)
     start = (X - mean).T @ (alpha * y)
     return np.linalg.lstsq(rows.T, w - start, rcond=None)[0]

@@ -23,15 +23,22 @@ when last visited, loss(r) - alpha r + eps |alpha| + shift alpha^2 / 2 >= 0 with
 below.
 """
 
+from typing import Any
+
 import numpy as np
 from numba.extending import register_jitable
 
 from widemargin.kernels.jit import kernel
 from widemargin.kernels.loss import beyond, slope_at, steepness_of
-from widemargin.kernels.rows import prefetch, row_add, row_dot, row_prefetch
+from widemargin.kernels.rows import prefetch as rows_prefetch
+from widemargin.kernels.rows import row_add, row_dot, row_prefetch
+from widemargin.kernels.typing import Array, Rows
 
-GAIN, LARGEST, SMALLEST, MEAN_GAIN, TOO_LARGE, OFFSET, DRIFT = range(7)
-TALLY_SIZE = 7
+# mypy takes the typing context for an argument of the call.
+prefetch: Any = rows_prefetch
+
+GAIN, LARGEST, SMALLEST, MEAN_GAIN, TOO_LARGE, OFFSET = range(6)
+TALLY_SIZE = 6
 #: the status of a row: for how many uniform passes it rests, 0 to 254; or SHRUNK, for all
 DUE, SHRUNK = 0, 255
 
@@ -42,7 +49,10 @@ _LOOK_AHEAD = 2
 
 
 @register_jitable
-def _step(residual, alpha, cost, curvature, loss, overstep):
+def _step(
+    residual: float, alpha: float, cost: float, curvature: float, loss: tuple[float, ...],
+    overstep: float,
+) -> Any:  # fmt: skip
     """Raise the dual over one variable, by a step `overstep` < 2 times as long as to its maximum.
 
     Return the new alpha, the gain, the row's contribution to the gap before, the slope at alpha,
@@ -76,7 +86,10 @@ def _step(residual, alpha, cost, curvature, loss, overstep):
 
 
 @register_jitable
-def _step_with_kink(alpha, gradient, curvature, eps, lower, upper, overstep, gap):
+def _step_with_kink(
+    alpha: float, gradient: float, curvature: float, eps: float, lower: float, upper: float,
+    overstep: float, gap: float,
+) -> Any:  # fmt: skip
     """As `_step`, where -eps |alpha| makes a kink at zero: a soft threshold, then the bounds."""
     right = gradient + (eps if alpha >= 0.0 else -eps)
     left = gradient + (eps if alpha > 0.0 else -eps)
@@ -94,7 +107,7 @@ def _step_with_kink(alpha, gradient, curvature, eps, lower, upper, overstep, gap
 
 
 @register_jitable
-def _fetch(i, rows, norms, cost, alpha, seen_gap):
+def _fetch(i: int, rows: Rows, norms: Array, cost: Array, alpha: Array, seen_gap: Array) -> None:
     """Prefetch what a visit of row i needs."""
     row_prefetch(rows, i)
     prefetch(norms, i)
@@ -109,9 +122,10 @@ def _fetch(i, rows, norms, cost, alpha, seen_gap):
 
 @kernel
 def uniform_pass(
-    rows, norms, mean_dot, y, cost, loss, alpha, w, offset, seen_gap, order, begin, end, status,
-    rest, too_large, too_small, overstep, tally,
-):  # fmt: skip
+    rows: Rows, norms: Array, mean_dot: Array, y: Array, cost: Array, loss: tuple[float, ...],
+    alpha: Array, w: Array, offset: Array, seen_gap: Array, order: Array, begin: int, end: int,
+    status: Array, rest: int, too_large: float, too_small: float, overstep: float, tally: Array,
+) -> None:  # fmt: skip
     """Visit order[begin:end] once each, and set the status of each row.
 
     Rows at a bound with nothing to gain rest for `rest` passes. They are shrunk if their gradient
@@ -152,7 +166,7 @@ def uniform_pass(
 
 
 @kernel
-def due_rows(active, status, due):
+def due_rows(active: Array, status: Array, due: Array) -> tuple[int, int]:
     """Fill `due` with the `active` rows that are due; the others rest for one pass less.
 
     Shrunk rows are dropped from `active`. Return the number of rows left in it, and of rows due.
@@ -168,11 +182,13 @@ def due_rows(active, status, due):
     return n_active, n_due
 
 
-@kernel
-def _adaptive_visits(
-    rows, norms, mean_dot, y, cost, loss, alpha, w, offset, seen_gap, order, begin, end,
-    preference, lowest, highest, rate, forgotten, fading, overstep, tally,
-):  # fmt: skip
+@register_jitable
+def adaptive_visits(
+    rows: Rows, norms: Array, mean_dot: Array, y: Array, cost: Array, loss: tuple[float, ...],
+    alpha: Array, w: Array, offset: Array, seen_gap: Array, order: Array, begin: int, end: int,
+    preference: Array, lowest: float, highest: float, rate: float, forgotten: float, fading: float,
+    overstep: float, tally: Array,
+) -> None:  # fmt: skip
     """Visit order[begin:end]; raise the preference of rows that gain more than the mean.
 
     A visit that changes nothing leaves the fraction `forgotten` of the row's preference.
@@ -222,7 +238,7 @@ def _adaptive_visits(
 
 
 @kernel
-def adaptive_order(preference, credit, least, order):
+def adaptive_order(preference: Array, credit: Array, least: float, order: Array) -> int:
     """Fill order with row i once for each unit of its credit; return the number of entries.
 
     Each call adds to the credit of row i in proportion to its preference; fractions are kept for
@@ -255,7 +271,7 @@ def adaptive_order(preference, credit, least, order):
 
 
 @register_jitable
-def _below(state, bound):
+def _below(state: Any, bound: int) -> Any:
     """Return the next state of xorshift64, and a random integer in [0, bound)."""
     state ^= state << np.uint64(13)
     state ^= state >> np.uint64(7)
@@ -265,7 +281,7 @@ def _below(state, bound):
 
 
 @kernel
-def shuffle(order, begin, end, generator):
+def shuffle(order: Array, begin: int, end: int, generator: Array) -> None:
     """Shuffle order[begin:end] in place; generator is the (1,) uint64 state of xorshift64."""
     state = generator[0]
     for i in range(end - 1, begin, -1):
@@ -275,59 +291,18 @@ def shuffle(order, begin, end, generator):
 
 
 @kernel
-def adaptive_passes(
-    rows, norms, mean_dot, y, cost, loss, alpha, w, offset, seen_gap, order, place, enough, most,
-    preference, lowest, highest, rate, forgotten, fading, pushed, overstep, credit, least,
-    generator, K, kept, tally,
-):  # fmt: skip
-    """Make passes until `most` rows were visited, or until a pass ends and `enough` were.
-
-    place[0] of the pass's place[1] rows, which are first in `order`, were visited before.
-    `adaptive_order` chooses the rows of each pass. At the end of a pass, b in `offset` becomes
-    kept (b + K z), and tally[TOO_LARGE] becomes `pushed` times the largest squared change of w by
-    a row. tally[DRIFT] is how far b + z k has moved from tally[OFFSET], which is set if it is
-    NaN. If it is more than tally[SMALLEST], no other pass is made. Return the number of visits.
-    """
-    visits = 0
-    while visits < most:
-        if place[0] == place[1]:
-            if visits >= enough:
-                break
-            place[0], place[1] = 0, adaptive_order(preference, credit, least, order)
-            if place[1] == 0:
-                break
-            shuffle(order, 0, place[1], generator)
-            tally[GAIN] = tally[LARGEST] = 0.0
-        end = min(place[1], place[0] + most - visits)
-        _adaptive_visits(
-            rows, norms, mean_dot, y, cost, loss, alpha, w, offset, seen_gap, order, place[0], end,
-            preference, lowest, highest, rate, forgotten, fading, overstep, tally,
-        )  # fmt: skip
-        visits += end - place[0]
-        place[0] = end
-        if end == place[1]:
-            largest = pushed * tally[LARGEST]
-            tally[TOO_LARGE] = largest if largest > 0.0 else np.inf
-            now = offset[0] + offset[1] * offset[2]
-            if np.isnan(tally[OFFSET]):
-                tally[OFFSET] = now
-            tally[DRIFT] = abs(now - tally[OFFSET])
-            offset[0] = kept * (offset[0] + K * offset[1])
-            if tally[DRIFT] > tally[SMALLEST]:
-                break
-    return visits
-
-
-@kernel
-def shuffle_blocks(rows, block, generator, order):
+def shuffle_blocks(rows: Array, block: int, generator: Array, order: Array) -> None:
     """Fill order with `rows`: blocks of neighbours in random order, each of them shuffled."""
     n_blocks = (rows.shape[0] + block - 1) // block
-    sequence = np.arange(n_blocks)
-    shuffle(sequence, 0, n_blocks, generator)
-    filled = 0
+    sequence = np.empty(n_blocks, np.uint32)
+    for which in range(n_blocks):
+        sequence[which] = which
+    # An index that is a constant, or wider, would need code of its own.
+    filled = np.intp(0)
+    shuffle(sequence, filled, n_blocks, generator)
     for which in sequence:
         begin = filled
-        for k in range(which * block, min((which + 1) * block, rows.shape[0])):
+        for k in range(np.intp(which) * block, min((np.intp(which) + 1) * block, rows.shape[0])):
             order[filled] = rows[k]
             filled += 1
         shuffle(order, begin, filled, generator)

@@ -15,6 +15,7 @@ from numba.extending import register_jitable
 from widemargin.kernels.jit import kernel
 from widemargin.kernels.loss import slope_at, steepness_of
 from widemargin.kernels.rows import row_add, row_dot, row_prefetch
+from widemargin.kernels.typing import Array, Rows
 
 #: rows of `system`: the labels, alpha, costs, shifts, r, and root
 LABEL, ALPHA, COST, SHIFT, RIGHT, ROOT = range(6)
@@ -40,23 +41,29 @@ _NOTHING = 1e-24
 _LOOK_AHEAD = 2
 
 
-@kernel
-def free_rows(alpha, cost, norms, low, high, free):
-    """Fill `free` with the nonempty rows whose alpha is between its bounds, and not zero.
+@register_jitable
+def is_free(alpha: float, cost: float, norm: float, low: float, high: float) -> bool:
+    """Return whether alpha is between its bounds, and not zero; never for an empty row."""
+    inside = (alpha > (low * cost if cost > 0.0 else 0.0)) & (
+        alpha < (high * cost if cost > 0.0 else 0.0)
+    )
+    return inside & (alpha != 0.0) & (norm > 0.0)
 
-    Return the number of these rows.
-    """
+
+@kernel
+def free_rows(
+    alpha: Array, cost: Array, norms: Array, low: float, high: float, free: Array,
+) -> int:  # fmt: skip
+    """Fill `free` with the rows of free dual variables; return their number."""
     count = 0
     for i in range(alpha.shape[0]):
-        a, c = alpha[i], cost[i]
         free[count] = i
-        inside = (a > (low * c if c > 0.0 else 0.0)) & (a < (high * c if c > 0.0 else 0.0))
-        count += inside & (a != 0.0) & (norms[i] > 0.0)
+        count += is_free(alpha[i], cost[i], norms[i], low, high)
     return count
 
 
 @register_jitable
-def _dot(a, b):
+def _dot(a: Array, b: Array) -> float:
     total = 0.0
     for t in range(a.shape[0]):
         total += a[t] * b[t]
@@ -64,7 +71,10 @@ def _dot(a, b):
 
 
 @register_jitable
-def _scores(rows, index, w, z, k, w_mean_dot, mean_dot, scores):
+def _scores(
+    rows: Rows, index: Array, w: Array, z: float, k: float, w_mean_dot: float, mean_dot: Array,
+    scores: Array,
+) -> None:  # fmt: skip
     """Fill scores with those of the rows by w = sum of g_i (x_i - mean), where z = sum of g_i."""
     for t in range(index.shape[0]):
         if t + _LOOK_AHEAD < index.shape[0]:
@@ -75,7 +85,10 @@ def _scores(rows, index, w, z, k, w_mean_dot, mean_dot, scores):
 
 
 @kernel
-def start(rows, index, y, cost, alpha, bend, w, offset, norms, mean_dot, system, numbers):
+def start(
+    rows: Rows, index: Array, y: Array, cost: Array, alpha: Array, bend: float, w: Array,
+    offset: Array, norms: Array, mean_dot: Array, system: Array, numbers: Array,
+) -> None:  # fmt: skip
     """Fill `system`, where w and `offset` = [b, z, k] are those of coordinate descent."""
     b, z, k = offset[0], offset[1], offset[2]
     right, root = system[RIGHT], system[ROOT]
@@ -92,7 +105,9 @@ def start(rows, index, y, cost, alpha, bend, w, offset, norms, mean_dot, system,
 
 
 @register_jitable
-def _combine(rows, index, signed, mean_dot, w):
+def _combine(
+    rows: Rows, index: Array, signed: Array, mean_dot: Array, w: Array
+) -> tuple[float, float]:
     """Set w to X^T signed; return the sum of signed, and its dot product with mean_dot."""
     w[:] = 0.0
     z, w_mean_dot = 0.0, 0.0
@@ -107,13 +122,18 @@ def _combine(rows, index, signed, mean_dot, w):
 
 
 @kernel
-def combine(rows, index, signed, mean_dot, w):
+def combine(
+    rows: Rows, index: Array, signed: Array, mean_dot: Array, w: Array
+) -> tuple[float, float]:
     """Set w to X^T signed; return the sum of signed, and its dot product with mean_dot."""
     return _combine(rows, index, signed, mean_dot, w)
 
 
 @kernel
-def multiply(rows, index, mean_dot, k, system, vector, product, scratch, w):
+def multiply(
+    rows: Rows, index: Array, mean_dot: Array, k: float, system: Array, vector: Array,
+    product: Array, scratch: Array, w: Array,
+) -> None:  # fmt: skip
     """Set product to Q (vector / root) / root, whose matrix has the diagonal 1.
 
     `scratch` (m,) and w (d,) are overwritten.
@@ -128,7 +148,10 @@ def multiply(rows, index, mean_dot, k, system, vector, product, scratch, w):
 
 
 @kernel
-def gap_of(system, low, high, bend, w_square, change, residual):
+def gap_of(
+    system: Array, low: float, high: float, bend: float, w_square: float, change: Array,
+    residual: Array,
+) -> float:  # fmt: skip
     """Return the rows' contributions to the gap between alpha and w + X^T (change y).
 
     `change` is root d, and `residual` is (r - Q d) / root. Multiples of that point are tried, too.
@@ -164,9 +187,10 @@ def gap_of(system, low, high, bend, w_square, change, residual):
 
 @kernel
 def iterate(
-    rows, index, mean_dot, k, system, vectors, numbers, low, high, bend, enough, slowest, most,
-    n_iter, scratch, w,
-):  # fmt: skip
+    rows: Rows, index: Array, mean_dot: Array, k: float, system: Array, vectors: Array,
+    numbers: Array, low: float, high: float, bend: float, enough: float, slowest: float,
+    most: float, n_iter: int, scratch: Array, w: Array,
+) -> int:  # fmt: skip
     """Make up to n_iter iterations, but no more than `most` in all calls; return how it ended.
 
     They end when the rows' gap contributions are at most `enough`, or are more than `slowest`
@@ -214,8 +238,9 @@ def iterate(
 
 @kernel
 def clipped_gain(
-    rows, index, mean_dot, k, system, low, high, wish, change, scratch, w,
-):  # fmt: skip
+    rows: Rows, index: Array, mean_dot: Array, k: float, system: Array, low: float, high: float,
+    wish: Array, change: Array, scratch: Array, w: Array,
+) -> tuple[float, float, float]:  # fmt: skip
     """Set change to `wish`, clipped to the bounds, and w to X^T (change y).
 
     Return the gain of the dual, the sum of change y, and its dot product with mean_dot.

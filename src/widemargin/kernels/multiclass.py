@@ -25,12 +25,16 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.extending import intrinsic, overload, register_jitable
+from numba.extending import intrinsic as numba_intrinsic
+from numba.extending import overload, register_jitable
 
 from widemargin.kernels.jit import REORDERING_MATH, kernel
 from widemargin.kernels.rows import row_add, row_dot, row_prefetch
+from widemargin.kernels.typing import Array, Rows
 
 LINE = 64  # bytes
+# mypy takes the typing context for an argument of the call.
+intrinsic: Any = numba_intrinsic
 # How many visits ahead rows are prefetched, and the arrays that tell where they are.
 _LOOK_AHEAD, _LOOK_FARTHER = 2, 6
 _OPTIONS: Any = {"fastmath": set(REORDERING_MATH), "error_model": "numpy"}
@@ -39,7 +43,7 @@ _OPTIONS: Any = {"fastmath": set(REORDERING_MATH), "error_model": "numpy"}
 class _Lines:
     """Generates loops over a CSR row's entries that work on whole lines of W."""
 
-    def __init__(self, context, builder, signature, arguments):
+    def __init__(self, context: Any, builder: Any, signature: Any, arguments: Any) -> None:
         self.builder = b = builder
         types_of = signature.args
         self.values, self.indices, self.weights, self.vector = (
@@ -53,21 +57,21 @@ class _Lines:
         self.line = ir.VectorType(self.scalar, self.lanes)
         self.width = cgutils.unpack_tuple(b, self.weights.shape)[1]
 
-    def constant(self, number):
+    def constant(self, number: Any) -> Any:
         return ir.Constant(self.word, number)
 
-    def address(self, data, position, shift=0):
+    def address(self, data: Any, position: Any, shift: int = 0) -> Any:
         """Return the address of a line: data[position + shift lines]."""
         position = self.builder.add(position, self.constant(shift * self.lanes))
         return self.builder.bitcast(self.builder.gep(data, [position]), self.line.as_pointer())
 
-    def load(self, address):
+    def load(self, address: Any) -> Any:
         return self.builder.load(address, align=self.itemsize)
 
-    def store(self, line, address):
+    def store(self, line: Any, address: Any) -> None:
         self.builder.store(line, address, align=self.itemsize)
 
-    def entry(self, t):
+    def entry(self, t: int) -> Any:
         """Return entry t of the row in every lane of a line, and the address of its weights."""
         b = self.builder
         value = b.load(b.gep(self.values.data, [t]))
@@ -81,19 +85,22 @@ class _Lines:
         every = b.shuffle_vector(one, one, zeros)
         return every, b.add(b.mul(feature, self.width), self.first)
 
-    def multiply_add(self, a, x, total):
+    def multiply_add(self, a: Any, x: Any, total: Any) -> Any:
         fast = ("contract", "reassoc", "nsz")
         return self.builder.fadd(total, self.builder.fmul(a, x, flags=fast), flags=fast)
 
 
-def _lines_dot(n_lines):
+def _lines_dot(n_lines: int) -> Any:
     """Return an intrinsic that computes n_lines lines of the scores of one CSR row."""
     # So many entries at a time that no addition waits for the one before.
     side_by_side = max(1, 4 // n_lines)
 
     @intrinsic
-    def dot(typing_context, values, indices, W, out, begin, end, first):
-        def generate(context, builder, signature, arguments):
+    def dot(
+        typing_context: Any, values: Any, indices: Any, W: Any, out: Any, begin: Any, end: Any,
+        first: Any,
+    ) -> Any:  # fmt: skip
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             lines = _Lines(context, builder, signature, arguments)
             sums = [
                 [cgutils.alloca_once(builder, lines.line) for _ in range(n_lines)]
@@ -103,7 +110,7 @@ def _lines_dot(n_lines):
                 for place in entry:
                     builder.store(ir.Constant(lines.line, [0.0] * lines.lanes), place)
 
-            def add_entry(t, places):
+            def add_entry(t: int, places: Any) -> None:
                 value, position = lines.entry(t)
                 for shift, place in enumerate(places):
                     weights = lines.load(lines.address(lines.weights.data, position, shift))
@@ -136,10 +143,13 @@ _one_line_dot, _two_lines_dot, _four_lines_dot = _lines_dot(1), _lines_dot(2), _
 
 
 @intrinsic
-def _line_add(typing_context, values, indices, W, change, begin, end, first):
+def _line_add(
+    typing_context: Any, values: Any, indices: Any, W: Any, change: Any, begin: Any, end: Any,
+    first: Any,
+) -> Any:  # fmt: skip
     """Add x_i change^T to one line of every row of W that a CSR row has an entry for."""
 
-    def generate(context, builder, signature, arguments):
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         lines = _Lines(context, builder, signature, arguments)
         step = lines.load(lines.address(lines.vector.data, lines.first))
         one = lines.constant(1)
@@ -153,28 +163,28 @@ def _line_add(typing_context, values, indices, W, change, begin, end, first):
     return types.void(values, indices, W, change, word, word, word), generate
 
 
-def class_scores(rows, i, W, out):
+def class_scores(rows: Rows, i: int, W: Array, out: Array) -> None:
     """out[j] = x_i . w_j for every class j."""
     raise NotImplementedError("only inside compiled kernels")
 
 
-def class_add(rows, i, change, W):
+def class_add(rows: Rows, i: int, change: Array, W: Array) -> None:
     """Add change[j] x_i to w_j for every class j."""
     raise NotImplementedError("only inside compiled kernels")
 
 
 @overload(class_scores, jit_options=_OPTIONS)
-def _class_scores(rows, i, W, out):
+def _class_scores(rows: Any, i: Any, W: Any, out: Any) -> Any:
     if len(rows) == 1:
 
-        def dense(rows, i, W, out):
+        def dense(rows: Any, i: Any, W: Any, out: Any) -> None:
             for j in range(W.shape[0]):
                 out[j] = row_dot(rows, i, W[j])
 
         return dense
     lanes = LINE // (W.dtype.bitwidth // 8)
 
-    def csr(rows, i, W, out):
+    def csr(rows: Any, i: Any, W: Any, out: Any) -> None:
         values, indices, indptr = rows
         begin, end = np.intp(indptr[i]), np.intp(indptr[i + 1])
         j, width = 0, W.shape[1]
@@ -191,10 +201,10 @@ def _class_scores(rows, i, W, out):
 
 
 @overload(class_add, jit_options=_OPTIONS)
-def _class_add(rows, i, change, W):
+def _class_add(rows: Any, i: Any, change: Any, W: Any) -> Any:
     if len(rows) == 1:
 
-        def dense(rows, i, change, W):
+        def dense(rows: Any, i: Any, change: Any, W: Any) -> None:
             for j in range(W.shape[0]):
                 if change[j] != 0.0:
                     row_add(rows, i, change[j], W[j])
@@ -202,7 +212,7 @@ def _class_add(rows, i, change, W):
         return dense
     lanes = LINE // (W.dtype.bitwidth // 8)
 
-    def csr(rows, i, change, W):
+    def csr(rows: Any, i: Any, change: Any, W: Any) -> None:
         values, indices, indptr = rows
         begin, end = np.intp(indptr[i]), np.intp(indptr[i + 1])
         for first in range(0, W.shape[1], lanes):
@@ -216,7 +226,7 @@ def _class_add(rows, i, change, W):
 
 
 @register_jitable
-def threshold(goal, cost, top):
+def threshold(goal: Array, cost: float, top: float) -> tuple[float, int]:
     """Return t for which sum_j max(0, goal_j - t) = cost, and how many goals exceed t.
 
     The method is Newton's, from below. Each step but the last leaves fewer goals above t, and two
@@ -236,9 +246,10 @@ def threshold(goal, cost, top):
 
 @kernel(fastmath=REORDERING_MATH | {"nnan"})  # so that maxima vectorise
 def visit_rows(
-    rows, norms, y, cost, shares, W, offset, K, seen_gap, order, begin, end, overstep, gains,
-    rooms, scores, change, slope, goal,
-):  # fmt: skip
+    rows: Rows, norms: Array, y: Array, cost: Array, shares: Array, W: Array, offset: Array,
+    K: float, seen_gap: Array, order: Array, begin: int, end: int, overstep: float, gains: Array,
+    rooms: Array, scores: Array, change: Array, slope: Array, goal: Array,
+) -> None:  # fmt: skip
     """Visit order[begin:end] once each; gains and rooms receive the results of the visits.
 
     Steps are `overstep` < 2 times as long as to the maximum over one row's shares, and are
@@ -315,7 +326,10 @@ def visit_rows(
 
 
 @kernel
-def prefer(order, gains, preference, lowest, highest, rate, fading, mean):
+def prefer(
+    order: Array, gains: Array, preference: Array, lowest: float, highest: float, rate: float,
+    fading: float, mean: float,
+) -> float:  # fmt: skip
     """Raise the preference of rows that gained above the fading mean; return that mean."""
     for t in range(order.shape[0]):
         i = order[t]
@@ -326,7 +340,7 @@ def prefer(order, gains, preference, lowest, highest, rate, fading, mean):
 
 
 @kernel(fastmath=REORDERING_MATH | {"nnan"})
-def row_gaps(y, shares, scores, offset, out):
+def row_gaps(y: Array, shares: Array, scores: Array, offset: Array, out: Array) -> None:
     """out[i] = row i's contribution to the gap, at scores + offset; zero if it has none."""
     slope = np.empty(offset.shape[0])
     for i in range(shares.shape[0]):
@@ -343,7 +357,7 @@ def row_gaps(y, shares, scores, offset, out):
 
 
 @kernel
-def all_scores(rows, W, begin, end, scores, out):
+def all_scores(rows: Rows, W: Array, begin: int, end: int, scores: Array, out: Array) -> None:
     """out[i, j] = x_i . w_j for begin <= i < end; W as above."""
     for i in range(begin, end):
         class_scores(rows, i, W, scores)
@@ -352,7 +366,7 @@ def all_scores(rows, W, begin, end, scores, out):
 
 
 @kernel
-def count_entries(X, begin, end, indptr):
+def count_entries(X: Array, begin: int, end: int, indptr: Array) -> None:
     """indptr[i + 1] = entries of row i that are not zero, for begin <= i < end."""
     for i in range(begin, end):
         count = 0
@@ -362,7 +376,7 @@ def count_entries(X, begin, end, indptr):
 
 
 @kernel
-def compress(X, indptr, begin, end, values, indices):
+def compress(X: Array, indptr: Array, begin: int, end: int, values: Array, indices: Array) -> None:
     """Copy the entries of dense rows begin to end that are not zero to their CSR places."""
     for i in range(begin, end):
         t, stop = np.intp(indptr[i]), np.intp(indptr[i + 1])

@@ -29,30 +29,40 @@ with a large mean are centred implicitly, without changing them: through the mea
 changes the scores of all rows, which makes coordinate descent very slow.
 """
 
+from typing import TypeAlias
+
 import numpy as np
 
 from widemargin.certificate import lower_bound, upper_bound
 from widemargin.data.rows import SingleRows
+from widemargin.kernels.descent import CHECK
 from widemargin.kernels.face import free_rows
+from widemargin.kernels.forecast import PENALIZED
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Bound, MarginRisk
 from widemargin.solvers.absorbed import constant_feature, kept
 from widemargin.solvers.descent import Descent, DescentSolver
 from widemargin.solvers.face import Face
-from widemargin.solvers.schedule import SCHEDULES
+from widemargin.solvers.schedule import SCHEDULES, Schedule
 from widemargin.solvers.settings import VisitSettings
 
 # A difference of large numbers is known to no smaller fraction of these numbers.
 _DIGITS_LEFT = 1e-14
+# A call makes at most so many visits: of short rows they take about 0.05 s.
+_VISITS_PER_CALL = 1 << 20
 
 
+#: w (d,) and offset
+PrimalPoint: TypeAlias = tuple[np.ndarray, float]
 #: a problem of two classes over rows in memory
 MarginProblem = Problem[SingleRows, MarginRisk]
 
 
 class _Descent(Descent):
     """One run: the arrays that the kernels work on."""
+
+    schedule: Schedule
 
     def __init__(
         self, problem: MarginProblem, state: State, monitor: Monitor, solver: DescentSolver
@@ -66,27 +76,35 @@ class _Descent(Descent):
         self.schedule = SCHEDULES[solver.schedule](
             counted, rows.n_rows, solver.seed, visits, _block(rows, visits)
         )
+        self.forecast = self._forecast(self.n_counted, pauses=self.schedule.pauses)
         self.norms = rows.squared_norms()
         self.worked_on_faces = 0.0  # in passes
         self.left_by_face = np.inf  # the gap left by the last joint step, if it is known
         self.put_off = False  # whether the last check was postponed
-        # Whether joint steps may leave a much smaller gap than passes do.
-        many_features = rows.n_features >= self.joint.many_features
         self.solves_faces = self.schedule.faces and risk.loss.eps == 0.0
-        self.may_relieve = self.solves_faces and not risk.loss.is_smooth and many_features
+        self._foresee_joint_steps()
         self.alpha = risk.feasible(state.dual * risk.y) * risk.y
         self.offset = np.zeros(3)  # [b, z, k] of the kernels
-        self.mean, self.mean_dot = None, np.empty(0)
+        self.mean, self.mean_dot = np.empty(0), np.empty(0)
         self.K = 0.0
         if problem.intercept is not Intercept.NONE and counted.size:
             self._set_intercept(counted, state)
         single = self._single_will_do and self.mean_dot.size == 0
         self.w = np.zeros(rows.n_features, dtype=np.float32 if single else np.float64)
-        if self.alpha.any():  # a warm start
+        self.is_cold = not self.alpha.any()
+        if not self.is_cold:
             inside = (self.alpha > risk.lower) & (self.alpha < risk.upper)
             self.schedule.inform(inside & (self.alpha != 0.0), ~inside & (self.alpha != 0.0))
 
-    def _set_intercept(self, counted, state):
+    def _foresee_joint_steps(self) -> None:
+        """Tell the forecast whether a joint step before a check may leave a much smaller gap."""
+        many_features = self.problem.rows.n_features >= self.joint.many_features
+        if self.solves_faces and not self.problem.risk.loss.is_smooth and many_features:
+            most_free = self.joint.rows_per_feature * self.problem.rows.n_features
+            self.forecast.foresee_joint_steps(self.joint.left, most_free)
+        self.forecast.plan[PENALIZED] = self.problem.intercept is Intercept.PENALIZED
+
+    def _set_intercept(self, counted: np.ndarray, state: State) -> None:
         """Set K. If rows have a large mean, centre them implicitly."""
         rows, cost, intercept = self.problem.rows, self.problem.risk.cost, self.problem.intercept
         spread = float(self.norms[counted].mean())
@@ -105,57 +123,38 @@ class _Descent(Descent):
         self.offset[0] = kept(intercept, self.K) * state.offset
         self.offset[2] += self.K
 
-    def _first_check(self):
-        # The coefficients of a warm start are near those of its dual variables; maybe better.
-        self._certify((self.best.coef, self.best.offset) if self.alpha.any() else None)
+    def _first_check(self) -> None:
+        if self.is_cold:
+            self._check_at_zero()
+        else:
+            # The coefficients of a warm start are near those of its dual variables; maybe better.
+            self._certify((self.best.coef, self.best.offset))
 
-    def _pass(self):
+    def _check_at_zero(self) -> None:
+        """Certify w = 0 and alpha = 0, for which few things have to be computed."""
         risk = self.problem.risk
-        visits = self.schedule.run(
-            (
-                self.problem.rows.arrays,
-                self.norms,
-                self.mean_dot,
-                risk.y,
-                risk.cost,
-                risk.loss.step_numbers,
-                self.alpha,
-                self.w,
-                self.offset,
-                self.seen_gap,
-            ),
-            (self.K, kept(self.problem.intercept, self.K)),
-            self._visits_to_next_look(),
-            self.problem.rows.rows_per_call,
-            self.monitor.must_stop,
-        )
-        self.monitor.iteration += visits / self.n_counted
-        return visits
+        with self.monitor.phase("checks"):
+            w, scores, offset = np.zeros(self.w.size), np.zeros(self.alpha.size), 0.0
+            if self.problem.intercept is Intercept.FREE:
+                # As if all rows with the same label were one.
+                costs = np.bincount((risk.y > 0).view(np.int8), risk.cost, 2)
+                offset = risk.over([-1, 1], costs).best_offset(np.zeros(2))
+                self.offset[0] = offset
+                self.seen_gap = risk.losses(1.0 - offset * risk.y)
+            primal = upper_bound(self.problem, w, offset, scores, self.monitor.tol)
+            self._remember(w, offset, scores, primal, self.alpha.copy(), Bound(0.0, 0.0))
+        self._report()
 
-    def _visits_to_next_look(self):
-        """Return how many visits to make, at least, before the next estimate of the gap."""
-        now = self.monitor.iteration
-        to_check = self._pause(now) - (now - self.checked_at)
-        checks = self.settings.checks
-        entries = checks.entries_between_looks / max(1, self.problem.rows.n_entries)
-        to_look = min(checks.growth_between_looks * now, entries)
-        passes = min(max(to_check, to_look), self.monitor.max_iter - now)
-        return max(1, int(passes * self.n_counted))
-
-    def _pause(self, now):
-        return max(1.0, 0.1 * now) if self.schedule.faces else super()._pause(now)
-
-    def _gap_in_sight(self):
-        seen = super()._gap_in_sight()
-        if not self.may_relieve:
-            return seen
-        least = self.joint.left * seen
-        if self.optimism * least > self.monitor.tol * self.likely_primal:
-            return least  # too much, however many rows are free
-        free = self._free_rows()
-        if free.size > self.joint.rows_per_feature * self.w.size:
-            return seen
-        return seen - (1.0 - self.joint.left) * float(self.seen_gap[free].sum())
+    def _advance(self) -> bool:
+        risk, rows = self.problem.risk, self.problem.rows
+        how = self.schedule.run(
+            rows.arrays, self.norms, self.mean_dot, risk.y, risk.cost, risk.loss.step_numbers,
+            self.alpha, self.w, self.offset, self.seen_gap, self.mean, self.K,
+            kept(self.problem.intercept, self.K), self.forecast.plan,
+            min(rows.rows_per_call, _VISITS_PER_CALL),
+        )  # fmt: skip
+        self.monitor.iteration = self.forecast.now
+        return how == CHECK
 
     def _free_rows(self) -> np.ndarray:
         """Return the rows with free dual variables."""
@@ -163,39 +162,32 @@ class _Descent(Descent):
         bounds = risk.loss.low, risk.loss.high
         return index[: free_rows(self.alpha, risk.cost, self.norms, *bounds, index)]
 
-    def _dual_estimate(self):
-        w = self._coefficients()
-        penalty = 0.5 * float(w @ w)
-        if self.problem.intercept is Intercept.PENALIZED:
-            penalty += 0.5 * float(self.offset[1]) ** 2
-        return self.problem.risk.dual_sum(self.alpha) - penalty
-
-    def _coefficients(self):
+    def _coefficients(self) -> np.ndarray:
         """Return a copy of the model's w: the kernels' w, minus z times the mean."""
         w = self.w.astype(np.float64)
-        if self.mean is not None:
+        if self.mean.size:
             w -= self.offset[1] * self.mean
         return w
 
-    def _check(self):
+    def _check(self) -> None:
         ahead = None
         if self.solves_faces:
-            promising = self._is_promising()
+            promising = self.forecast.is_promising
             ahead = self._solve_together()
-            if ahead is None and np.isfinite(self.predicted):
-                self.predicted = self.optimism * super()._gap_in_sight()
+            if ahead is None and np.isfinite(self.forecast.predicted):
+                self.forecast.predict(float(self.seen_gap.sum()))
             elif promising and self._is_vain():
-                self._learn(self.left_by_face)
+                self.forecast.learn(self.left_by_face, float(self.seen_gap.sum()))
                 return
         self._certify(ahead)
 
-    def _is_vain(self):
+    def _is_vain(self) -> bool:
         """Return whether to postpone a check that would fail; never two in a row."""
-        fails = self.monitor.tol * self.likely_primal < self.left_by_face < np.inf
+        fails = self.forecast.allowed < self.left_by_face < np.inf
         self.put_off = fails and not self.put_off and not self.monitor.must_stop()
         return self.put_off
 
-    def _certify(self, ahead):
+    def _certify(self, ahead: PrimalPoint | None) -> None:
         """Certify alpha, with its own w or with a primal point `ahead` of it: w and offset."""
         problem = self.problem
         with self.monitor.phase("checks"):
@@ -218,7 +210,7 @@ class _Descent(Descent):
             if problem.intercept is Intercept.FREE:
                 # Balancing has changed w; the score of the mean row stays the same.
                 self.offset[0] = offset
-                if self.mean is not None:
+                if self.mean.size:
                     self.offset[0] += float((w - coef) @ self.mean)
             self._remember(w, offset, scores, primal, self.alpha.copy(), dual)
         self._report()
@@ -227,17 +219,17 @@ class _Descent(Descent):
             with self.monitor.phase("checks"):
                 self._resume_from(coef, scores)
 
-    def _solve_together(self):
+    def _solve_together(self) -> PrimalPoint | None:
         """Optimise free dual variables jointly, if that pays.
 
         Return the primal point, w and offset, of the solution without bounds; None if nothing
         was done.
         """
-        seen, promising = float(self.seen_gap.sum()), self._is_promising()
-        allowed = self.monitor.tol * self.likely_primal
-        if self.optimism * seen <= allowed:
+        forecast, seen = self.forecast, float(self.seen_gap.sum())
+        promising, allowed = forecast.is_promising, forecast.allowed
+        if forecast.optimism * seen <= allowed:
             return None  # a check alone will succeed
-        if not promising and self.optimism * seen * seen <= allowed * self.seen_then:
+        if not promising and forecast.optimism * seen * seen <= allowed * forecast.seen_then:
             return None  # as many passes as since the last check will do
         free = self._free_rows()
         if free.size > self.w.size:
@@ -250,7 +242,7 @@ class _Descent(Descent):
             slowest = self.joint.slowest if promising else np.inf
             return self._move_together(free, passes / fraction, slowest)
 
-    def _move_together(self, free, most, slowest):
+    def _move_together(self, free: np.ndarray, most: float, slowest: float) -> PrimalPoint:
         """Change the dual variables `free`; return the primal point ahead of them."""
         risk, rows = self.problem.risk, self.problem.rows
         face = Face(
@@ -263,26 +255,26 @@ class _Descent(Descent):
             self.norms,
             self.mean_dot,
         )
-        enough = self.joint.wanted * self.monitor.tol * self.likely_primal
+        enough = self.joint.wanted * self.forecast.allowed
         change, left, gap, n_iter = face.solve(enough, slowest, most, self.monitor.must_stop)
         self.worked_on_faces += n_iter * free.size / rows.n_rows
         w, z, _ = face.combine(change)
-        if self.mean is not None:
+        if self.mean.size:
             w -= z * self.mean
         ahead = self._coefficients() + w, self._model_offset() + self.K * z
         step = face.step(change, left)
         w, z, w_mean_dot = step.combined
         self.left_by_face = gap - step.gain
         self.alpha[free] += step.change
-        self.w += w.astype(self.w.dtype)
+        np.add(self.w, w.astype(self.w.dtype), out=self.w)
         self.offset[0] -= w_mean_dot
         self.offset[1] += z
         return ahead
 
-    def _model_offset(self):
+    def _model_offset(self) -> float:
         return float(self.offset[0] + self.K * self.offset[1])
 
-    def _resume_from(self, coef, scores):
+    def _resume_from(self, coef: np.ndarray, scores: np.ndarray) -> None:
         """Replace the tracked numbers by those of a check.
 
         `scores` may be those of a point ahead, which passes will soon reach.
@@ -306,7 +298,7 @@ def _block(rows: SingleRows, settings: VisitSettings) -> int:
     return settings.block if filled < settings.few_in_common else 1
 
 
-def _balance(alpha, scores, risk):
+def _balance(alpha: np.ndarray, scores: np.ndarray, risk: MarginRisk) -> None:
     """Make sum_i alpha_i y_i zero in place, at the least loss of dual value.
 
     The dual's slope in alpha_i is about 1 - y_i s_i - eps sign(alpha_i) - shift_i alpha_i. Moves

@@ -22,18 +22,21 @@ Two schedules decide which rows are visited:
 The intercept is found by the method of multipliers, see absorbed.py; here z = sum_i A_i.
 """
 
+from typing import Any
+
 import numpy as np
 
 from widemargin import threads
 from widemargin.certificate import lower_bound, upper_bound
 from widemargin.data.rows import SingleRows
 from widemargin.kernels import multiclass as kernels
+from widemargin.kernels.coordinate import adaptive_order, shuffle
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Bound, CrammerSinger
 from widemargin.solvers.absorbed import constant_feature, kept
 from widemargin.solvers.descent import Descent, DescentSolver
-from widemargin.solvers.schedule import Preferred, Shrinking
+from widemargin.solvers.schedule import Preferences, random_bits
 from widemargin.solvers.settings import VisitSettings
 
 #: a problem of several classes over rows in memory
@@ -42,6 +45,8 @@ ClassesProblem = Problem[SingleRows, CrammerSinger]
 
 class _Descent(Descent):
     """One run: the arrays that the kernels work on."""
+
+    schedule: "_Uniform | _Adaptive"
 
     def __init__(
         self, problem: ClassesProblem, state: State, monitor: Monitor, solver: DescentSolver
@@ -52,7 +57,9 @@ class _Descent(Descent):
         self.own = np.arange(rows.n_rows), risk.y
         self.y, self.cost = np.ascontiguousarray(risk.y), np.ascontiguousarray(risk.cost)
         counted = np.flatnonzero(self.cost > 0.0).astype(np.uint32)
+        self.seen_gap = np.array(self.cost)  # at alpha = 0
         self.n_counted = max(1, counted.size)
+        self.forecast = self._forecast(self.n_counted)
         self.empty = np.setdiff1d(np.arange(self.k), self.y[counted])
         visits = self.settings.visits
         self.schedule = _SCHEDULES[solver.schedule](counted, rows.n_rows, solver.seed, visits)
@@ -72,18 +79,18 @@ class _Descent(Descent):
             self.best_primal = upper_bound(problem, state.coef, state.offset, tol=monitor.tol)
         self.gains, self.rooms = np.zeros(counted.size), np.zeros(counted.size)
 
-    def _start_from(self, state):
+    def _start_from(self, state: State) -> None:
         """Set the shares B: alpha, and for the row's own class what is left of its cost."""
         risk = self.problem.risk
         self.shares = risk.unsigned(risk.feasible(risk.signed(state.dual)))
         self.shares[self.own] = np.maximum(0.0, self.cost - self.shares.sum(axis=1))
 
-    def _alpha(self):
+    def _alpha(self) -> np.ndarray:
         alpha = self.shares.copy()
         alpha[self.own] = 0.0
         return alpha
 
-    def _weights(self, dtype):
+    def _weights(self, dtype: Any) -> np.ndarray:
         """Return zeros in the layout of the kernels' W, each line of classes on a cache line."""
         d, itemsize = self.problem.rows.n_features, np.dtype(dtype).itemsize
         if len(self.rows) == 1:
@@ -94,11 +101,11 @@ class _Descent(Descent):
         begin = -(room.ctypes.data // itemsize) % lanes
         return room[begin : begin + d * width].reshape(d, width)
 
-    def _model_weights(self, W):
+    def _model_weights(self, W: np.ndarray) -> np.ndarray:
         """Return the (d, k) view of the kernels' W."""
         return W.T if len(self.rows) == 1 else W[:, : self.k]
 
-    def _intercept(self, counted, state):
+    def _intercept(self, counted: np.ndarray, state: State) -> None:
         intercept = self.problem.intercept
         self.offset, self.K = np.zeros((2, 0)), 0.0
         if intercept is not Intercept.NONE:
@@ -109,13 +116,21 @@ class _Descent(Descent):
                 self.K = constant_feature(intercept, spread, mean_cost, scale)
             self.offset[0] = kept(intercept, self.K) * state.offset
 
-    def _first_check(self):
+    def _first_check(self) -> None:
         if self.cold:
             self._check_at_zero()
         else:
             self._check()
 
-    def _pass(self):
+    def _advance(self) -> bool:
+        visits = self._pass()
+        self.monitor.iteration += visits / self.n_counted
+        return visits == 0 or self.forecast.is_due(
+            self.monitor.iteration, float(self.seen_gap.sum()), self._dual_estimate
+        )
+
+    def _pass(self) -> int:
+        """Visit the rows that the schedule names; return how many were visited."""
         rows = self.problem.rows
         width = self.W.shape[1] if len(self.rows) == 3 else self.k
         room = [np.zeros(width, self.W.dtype) for _ in range(2)]
@@ -132,7 +147,6 @@ class _Descent(Descent):
             )  # fmt: skip
             if self.monitor.must_stop():
                 break
-        self.monitor.iteration += visits / self.n_counted
         if self.problem.intercept is not Intercept.NONE:
             goal = kept(self.problem.intercept, self.K) * self._model_offset()
             self.offset[0] += self.settings.absorbed * (goal - self.offset[0])
@@ -141,18 +155,19 @@ class _Descent(Descent):
             self.schedule.learn(order, self.gains[:visits], self.rooms[:visits], now)
         return visits
 
-    def _dual_estimate(self):
+    def _dual_estimate(self) -> float:
+        """Return the dual value at the current point, up to rounding and imbalance."""
         penalty = 0.5 * float(np.vdot(self.W, self.W))
         if self.problem.intercept is Intercept.PENALIZED:
             penalty += 0.5 * float(np.vdot(self.offset[1], self.offset[1]))
         return float(self.cost.sum() - self.shares[self.own].sum()) - penalty
 
-    def _model_offset(self):
+    def _model_offset(self) -> np.ndarray:
         if self.problem.intercept is Intercept.NONE:
             return np.zeros(self.k)
         return self.offset[0] + self.K * self.offset[1]
 
-    def _check(self):
+    def _check(self) -> None:
         problem = self.problem
         with self.monitor.phase("checks"):
             W = np.array(self._model_weights(self.W), dtype=np.float64, order="C")
@@ -173,7 +188,7 @@ class _Descent(Descent):
             self._resume_from(coef, alpha, scores, offset)
         self._report()
 
-    def _check_at_zero(self):
+    def _check_at_zero(self) -> None:
         """Certify W = 0 and alpha = 0, for which nothing has to be computed."""
         with self.monitor.phase("checks"):
             scores = np.zeros((self.cost.size, self.k))
@@ -183,7 +198,7 @@ class _Descent(Descent):
             self._remember(W, offset, scores, primal, scores, Bound(0.0, 0.0))
         self._report()
 
-    def _without_empty_classes(self, offset, scores):
+    def _without_empty_classes(self, offset: np.ndarray, scores: np.ndarray) -> np.ndarray:
         """Return offsets so low, for classes without rows, that no row has a loss due to them."""
         if self.problem.intercept is not Intercept.FREE or self.empty.size == 0:
             return offset
@@ -193,14 +208,14 @@ class _Descent(Descent):
             offset[j] = min(offset[j], np.min(own - scores[counted, j] - 1.0, initial=0.0))
         return offset
 
-    def _scores(self):
+    def _scores(self) -> np.ndarray:
         """Return X W at the exact W, in float64."""
         rows = self.problem.rows
         S = np.zeros((rows.n_rows, self.k))
         if not self.exact_W.any():
             return S
 
-        def chunk(begin, end):
+        def chunk(begin: int, end: int) -> None:
             room = np.zeros(max(self.k, self.exact_W.shape[1]))
             for low in range(begin, end, rows_per_call):
                 high = min(low + rows_per_call, end)
@@ -210,7 +225,7 @@ class _Descent(Descent):
         threads.run(chunk, threads.chunks(rows.n_rows, self.k * rows.n_entries))
         return S
 
-    def _balance(self, slopes):
+    def _balance(self, slopes: np.ndarray) -> None:
         """Make sum_i A_i zero, at little loss of dual value.
 
         Moves go from the class with the largest sum to the one with the smallest: shares move the
@@ -235,7 +250,9 @@ class _Descent(Descent):
             excess[to] -= amount
             excess[off] += amount
 
-    def _resume_from(self, coef, alpha, scores, offset):
+    def _resume_from(
+        self, coef: np.ndarray, alpha: np.ndarray, scores: np.ndarray, offset: np.ndarray
+    ) -> None:
         """Replace the tracked numbers by those of a check."""
         self._model_weights(self.W)[:] = coef
         if self.problem.intercept is not Intercept.NONE:
@@ -270,40 +287,83 @@ def _to_visit(rows: SingleRows, worth_csr: float) -> tuple[np.ndarray, ...]:
     return values, indices, indptr
 
 
-class _Uniform(Shrinking):
+class _Schedule:
+    """An order of visits; the parameters are those of `schedule.Schedule`."""
+
+    def __init__(self, rows: np.ndarray, seed: int):
+        self.rows, self.order, self.last_count = rows, rows.copy(), rows.size
+        self.generator = random_bits(seed)
+
+    def _shuffled(self, count: int) -> np.ndarray:
+        """Shuffle the first `count` of the order, and return them."""
+        self.last_count = count
+        shuffle(self.order, 0, count, self.generator)
+        return self.order[:count]
+
+
+class _Uniform(_Schedule):
     """All active rows once a pass, with shrinking."""
 
-    def _forget(self):
+    def __init__(self, rows: np.ndarray, n_rows: int, seed: int, settings: VisitSettings):
+        super().__init__(rows, seed)
+        self._start_with(rows)
+
+    def _start_with(self, active: np.ndarray) -> None:
+        self.active = active
+        self.offset: np.ndarray | None = None  # the intercept when rows were first left out
         self.tight = np.inf  # the room above which rows are shrunk away
 
-    def next_order(self):
+    def activate(self, wanted: np.ndarray) -> None:
+        """Reactivate the rows of the mask `wanted`, after a check of all rows."""
+        wanted = wanted.copy()
+        wanted[self.active] = True
+        self._start_with(self.rows[wanted[self.rows]])
+
+    def next_order(self) -> np.ndarray:
         if self.active.size == 0:  # what is left to gain is in shrunk rows
             self._start_with(self.rows)
         self.order[: self.active.size] = self.active
         return self._shuffled(self.active.size)
 
-    def learn(self, order, gains, rooms, offset):
-        """Shrink rows with much room; reactivate all when the intercept has moved as far."""
+    def learn(
+        self, order: np.ndarray, gains: np.ndarray, rooms: np.ndarray, offset: np.ndarray
+    ) -> None:
+        """Shrink rows with much room; reactivate all when the intercept has moved as far.
+
+        An inactive row was at least that far from having anything to gain. The intercept changes
+        all scores by the same amount, and only rows that are visited can hold it back.
+        """
         self.active = np.sort(order[rooms <= self.tight])
         violation = -float(rooms.min(initial=0.0))
         self.tight = violation if violation > 0.0 else np.inf
-        self._watch_offset(offset, 0.5 * self.tight)
+        if self.offset is None:
+            self.offset = offset
+        elif np.max(np.abs(offset - self.offset), initial=0.0) > 0.5 * self.tight:
+            self._start_with(self.rows)
 
 
-class _Adaptive(Preferred):
+class _Adaptive(_Schedule):
     """Rows in proportion to preferences, which adapt to the gains of visits."""
 
     def __init__(self, rows: np.ndarray, n_rows: int, seed: int, settings: VisitSettings):
-        super().__init__(rows, n_rows, seed, settings)
-        self.mean_gain = 0.0  # fading; zero until known
+        super().__init__(rows, seed)
+        self.settings = settings
+        self.preferences = Preferences(rows, n_rows, seed, settings)
+        self.preference, self.mean_gain = self.preferences.preference, 0.0  # fading; 0 if unknown
 
-    def next_order(self):
+    def activate(self, wanted: np.ndarray) -> None:
+        """Do nothing: no row is inactive."""
+
+    def next_order(self) -> np.ndarray:
         if self.mean_gain == 0.0:
             self.order[:] = self.rows
             return self._shuffled(self.rows.size)
-        return self._shuffled(self._compose())
+        credit, least = self.preferences.credit, self.preferences.least
+        return self._shuffled(adaptive_order(self.preference, credit, least, self.order))
 
-    def learn(self, order, gains, rooms, offset):
+    def learn(
+        self, order: np.ndarray, gains: np.ndarray, rooms: np.ndarray, offset: np.ndarray
+    ) -> None:
         """Raise the preferences of rows that gained more than the mean."""
         if self.mean_gain > 0.0:
             lowest, highest, rate, _ = self.settings.preferences
@@ -316,4 +376,4 @@ class _Adaptive(Preferred):
             self.mean_gain = float(gains.mean())
 
 
-_SCHEDULES = {"dcd": _Uniform, "acf": _Adaptive}
+_SCHEDULES: dict[str, type[_Uniform] | type[_Adaptive]] = {"dcd": _Uniform, "acf": _Adaptive}

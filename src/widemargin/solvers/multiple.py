@@ -10,12 +10,14 @@ may be nearer to the optimum than that of w by one or two orders of magnitude. T
 over the rows.
 """
 
+from typing import Any, TypeAlias
+
 import numpy as np
 
 from widemargin.arrays import parts_of
 from widemargin.certificate import score_errors, upper_bound
-from widemargin.problem import Intercept
-from widemargin.risk import LineSums, MarginRisk
+from widemargin.problem import Intercept, Problem
+from widemargin.risk import Bound, LineSums, MarginRisk
 from widemargin.solvers.line_search import Penalty, bracketed
 
 # The search may stop this far from the best t, as a fraction of the gap allowed.
@@ -26,7 +28,19 @@ _ALL_ROUNDING, _LAST_DIGITS = 1e-6, 2.0**-50
 _FIRST_STEP = 0.01
 
 
-def improved(problem, coef, offset, scores, primal, dual, tol):
+#: coef, offset, and the bound on their primal value; an offset is a float, or (k,)
+Point: TypeAlias = tuple[np.ndarray, Any, Bound]
+
+
+def improved(
+    problem: Problem,
+    coef: np.ndarray,
+    offset: Any,
+    scores: np.ndarray,
+    primal: Bound,
+    dual: Bound,
+    tol: float,
+) -> Point:
     """Return coef, offset and primal bound of a point's best multiple, if the point will not do.
 
     It will not do if the gap between its bound `primal` and the bound `dual` is above `tol`.
@@ -44,7 +58,9 @@ def improved(problem, coef, offset, scores, primal, dual, tol):
     return lifted(problem, coef, offset, scores, best, tol)
 
 
-def lifted(problem, coef, offset, scores, best, tol):
+def lifted(
+    problem: Problem, coef: np.ndarray, offset: Any, scores: np.ndarray, best: Point, tol: float
+) -> Point:
     """Return a multiple without losses, if the losses are due to rounding alone; else `best`.
 
     Rows on the margin may lack its last digit, which counts if costs are very large.
@@ -57,14 +73,24 @@ def lifted(problem, coef, offset, scores, best, tol):
     return _better(problem, factor, coef, factor * offset, scores, best, tol)
 
 
-def _better(problem, factor, coef, offset, scores, best, tol):
+def _better(
+    problem: Problem,
+    factor: float,
+    coef: np.ndarray,
+    offset: Any,
+    scores: np.ndarray,
+    best: Point,
+    tol: float,
+) -> Point:
     """Return factor times coef, this offset, and their bound, if it is better than `best`."""
     scaled = factor * coef
     bound = upper_bound(problem, scaled, offset, factor * scores, tol)
     return (scaled, offset, bound) if bound.value < best[2].value else best
 
 
-def best_multiple(problem, coef, offset, scores, allowed):
+def best_multiple(
+    problem: Problem, coef: np.ndarray, offset: Any, scores: np.ndarray, allowed: float
+) -> tuple[float, Any]:
     """Return nearly the best factor t >= 1, and the offset for t coef.
 
     Parameters
@@ -95,15 +121,16 @@ class _Ray:
     An offset that is not `free` is multiplied, too.
     """
 
-    def __init__(self, risk, scores, offset, free):
+    def __init__(self, risk: Any, scores: np.ndarray, offset: Any, free: bool):
         self.risk, self.scores, self.offset, self.free = risk, scores, offset, free
 
-    def evaluate(self, steps):
-        total = 0.0
+    def evaluate(self, steps: Any) -> LineSums:
+        total: Any = 0.0
         for part in parts_of(self.scores):
             some = self.scores[part]
             start = some + self.offset
             line = self.risk.part(part.start, part.stop).line(start, some if self.free else start)
             total = total + np.stack(line.evaluate(steps)[:2])
         # A curvature holds for one piece only. Without it, the search relies on bounds.
-        return LineSums(*total, np.zeros(len(steps)), np.empty((len(steps), 0)))
+        values, slopes = total
+        return LineSums(values, slopes, np.zeros(len(steps)), np.empty((len(steps), 0)))
