@@ -35,22 +35,23 @@ from widemargin.risk import RowRisk
 from widemargin.solvers.base import AsksOracle
 from widemargin.solvers.bundle import Bundle
 from widemargin.solvers.gpu_oracle import GpuOracle
-from widemargin.solvers.line_search import ThreePoint, TruncatedGrid, bracketed, exact, grid
-from widemargin.solvers.oracle import Oracle, Place
+from widemargin.solvers.line_search import (
+    Penalty,
+    ThreePoint,
+    TruncatedGrid,
+    bracketed,
+    exact,
+    grid,
+)
+from widemargin.solvers.oracle import Answer, Oracle, Place
 from widemargin.solvers.settings import CuttingPlaneSettings
 
 
 @dataclass(frozen=True)
 class CuttingPlanes(AsksOracle):
-    """Solver for any risk over any rows.
+    """Solver for any risk over any rows."""
 
-    Parameters
-    ----------
-    method : {"cpa", "ocas", "gca", "gca2", "tca"}
-    settings : CuttingPlaneSettings
-    """
-
-    method: str = "ocas"
+    method: str = "ocas"  # or "cpa", "gca", "gca2", "tca"
     settings: CuttingPlaneSettings = CuttingPlaneSettings()
 
     def solve(self, problem: Problem, state: State, monitor: Monitor) -> State:
@@ -58,7 +59,7 @@ class CuttingPlanes(AsksOracle):
         on_gpu = self.method == "ocas" and GpuOracle.can_answer(problem)
         return self.ask((GpuOracle if on_gpu else Oracle)(problem, monitor), state)
 
-    def ask(self, oracle, state: State, bundle: Bundle | None = None) -> State:
+    def ask(self, oracle: Any, state: State, bundle: Bundle | None = None) -> State:
         """As `solve`, with the answers of an oracle, wherever the rows are.
 
         The planes in `bundle` must be below the oracle's risk. New planes are added to it.
@@ -93,7 +94,7 @@ class _Run:
         self.certified = False
         self.bundle = bundle
 
-    def run(self):
+    def run(self) -> State:
         monitor = self.monitor
         known, answer = self.oracle.begin(self.center, self.dual)
         for plane in known:
@@ -109,7 +110,7 @@ class _Run:
             monitor.settle(self._certified())
         return self._state()
 
-    def _iterate(self):
+    def _iterate(self) -> None:
         monitor, settings = self.monitor, self.settings
         with monitor.phase("reduced problem"):
             gap = self.best_primal - self.bundle.value
@@ -125,7 +126,7 @@ class _Run:
         monitor.iteration += 1
         self._check()
 
-    def _take(self, answer):
+    def _take(self, answer: Answer) -> None:
         """Add the plane, move to the new point, and keep it if it is the best one."""
         with self.monitor.phase("planes"):
             self.bundle.add(*answer.plane)
@@ -134,7 +135,7 @@ class _Run:
             self.best_primal = answer.value
             self.best = Place(answer.center.vector, answer.center.free)
 
-    def _exact(self, penalty, line):
+    def _exact(self, penalty: Penalty, line: Any) -> tuple[float, float]:
         if isinstance(self.oracle.problem.risk, RowRisk):
             step, value = exact(penalty, line, guess=self.last_step)
         else:
@@ -147,11 +148,11 @@ class _Run:
 
     # --- the proof ------------------------------------------------------------------------
 
-    def _state(self):
+    def _state(self) -> State:
         coef, offset = self.oracle.split(self.best)
         return State(coef, offset, self.dual)
 
-    def _check(self):
+    def _check(self) -> None:
         monitor = self.monitor
         certificate = Certificate(self.best_primal, min(self.bundle.value, self.best_primal))
         self.certified = certificate.relative_gap <= monitor.tol or monitor.must_stop()
@@ -160,7 +161,7 @@ class _Run:
             self.best_primal = certificate.primal
         monitor.check(certificate, self._state(), self.active)
 
-    def _certified(self):
+    def _certified(self) -> Certificate:
         with self.monitor.phase("certificate"):
             slopes = self.bundle.slopes()
             certificate, self.dual = self.oracle.certify(self.best, slopes, self.dual)

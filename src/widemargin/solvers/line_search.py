@@ -22,7 +22,7 @@ ThreePoint   TCA, Algorithm 3: a window of three points, moved or narrowed.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,11 +39,11 @@ class Penalty(NamedTuple):
     b: float
     c: float
 
-    def at(self, step):
+    def at(self, step: Any) -> Any:
         """Return its value."""
         return (0.5 * self.a * step + self.b) * step + self.c
 
-    def length(self, step):
+    def length(self, step: float) -> float:
         """Return |w| at a step, where the penalty is 1/2 |w|^2."""
         return math.sqrt(max(0.0, 2.0 * self.at(step)))
 
@@ -56,24 +56,24 @@ class Point(NamedTuple):
     slope: float
     curvature: float
 
-    def piece(self, step):
+    def piece(self, step: float) -> float:
         """Return the piece's value at another step."""
         t = step - self.step
         return self.value + (self.slope + 0.5 * self.curvature * t) * t
 
     @property
-    def bottom(self):
+    def bottom(self) -> float:
         """The step at which the piece is lowest; far away, if the piece is linear."""
         if self.curvature == 0.0:
             return self.step if self.slope == 0.0 else -math.copysign(math.inf, self.slope)
         return self.step - self.slope / self.curvature
 
     @property
-    def is_flat(self):
+    def is_flat(self) -> bool:
         """Whether the same way again would gain no more than rounding."""
         return not abs(self.slope) * self.step > _ROUNDING * abs(self.value)
 
-    def less(self, other: "Point"):
+    def less(self, other: "Point") -> "Point":
         """Return the difference of two pieces, at the same step."""
         return Point(
             self.step,
@@ -82,7 +82,7 @@ class Point(NamedTuple):
             self.curvature - other.curvature,
         )
 
-    def plus(self, other: "Point"):
+    def plus(self, other: "Point") -> "Point":
         """Return the sum of two pieces, at the other's step."""
         return Point(
             other.step,
@@ -139,7 +139,7 @@ def exact(penalty: Penalty, line: RowLine, guess: float) -> tuple[float, float]:
     return best.step, best.value
 
 
-def best_of(penalty: Penalty, steps, sums: LineSums) -> float:
+def best_of(penalty: Penalty, steps: np.ndarray, sums: LineSums) -> float:
     """Return nearly the best step, by sums of the risk's line at several steps, from 0 upwards.
 
     f has many small kinks, so its slope between two of the steps is nearly linear. Beyond the last
@@ -158,19 +158,19 @@ def best_of(penalty: Penalty, steps, sums: LineSums) -> float:
 class _Points:
     """f at several steps: the sum of `rest`, a piece, and of the sums over other rows."""
 
-    def __init__(self, rest: Point, steps, sums):
+    def __init__(self, rest: Point, steps: np.ndarray, sums: LineSums):
         t = steps - rest.step
         self.steps = steps
         self.values = rest.value + (rest.slope + 0.5 * rest.curvature * t) * t + sums.values
         self.slopes = rest.slope + rest.curvature * t + sums.slopes
         self.curvatures = rest.curvature + sums.curvatures
 
-    def __getitem__(self, j) -> Point:
+    def __getitem__(self, j: int) -> Point:
         arrays = (self.steps, self.values, self.slopes, self.curvatures)
         return Point(*(float(array[j]) for array in arrays))
 
 
-def bracketed(penalty: Penalty, line: Line, guess: float, tolerance: float):
+def bracketed(penalty: Penalty, line: Line, guess: float, tolerance: float) -> tuple[float, float]:
     """Return a step >= 0 with f within `tolerance` of its minimum, and f there.
 
     f has many small kinks, so it is nearly smooth, and the secant method finds the zero of its
@@ -179,7 +179,7 @@ def bracketed(penalty: Penalty, line: Line, guess: float, tolerance: float):
     """
     rest = Point(0.0, penalty.c, penalty.b, penalty.a)
 
-    def evaluate(*steps):
+    def evaluate(*steps: float) -> list[Point]:
         sums = line.evaluate(steps)
         return [rest.plus(_point(sums, j, step)) for j, step in enumerate(steps)]
 
@@ -208,11 +208,11 @@ def bracketed(penalty: Penalty, line: Line, guess: float, tolerance: float):
     return best.step, best.value
 
 
-def _point(sums, j, step):
+def _point(sums: LineSums, j: int, step: float) -> Point:
     return Point(step, float(sums.values[j]), float(sums.slopes[j]), float(sums.curvatures[j]))
 
 
-def _promising(left, right):
+def _promising(left: Point, right: Point) -> tuple[float, float]:
     """Return a step in the bracket where the minimum is likely, and a lower bound on f there.
 
     If the curvatures are equal (hinge losses), f is above both pieces, and the step is the minimum
@@ -266,7 +266,7 @@ def grid(penalty: Penalty, line: Line) -> tuple[float, float]:
 class TruncatedGrid:
     """GCA2's search; remembers the last step and its uncertainty."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.last, self.uncertainty = 0.0, 1.0
 
     def __call__(self, penalty: Penalty, line: Line) -> tuple[float, float]:
@@ -282,7 +282,7 @@ class TruncatedGrid:
         return step, f(step)
 
 
-def _downhill(f, step, spacing):
+def _downhill(f: "_Remembered", step: float, spacing: float) -> float:
     """Walk downhill from `step`, in either direction, to a minimum; not below 0.
 
     The paper walks to the right only, and stays at a start that is too far to the right. It also
@@ -308,7 +308,7 @@ def _downhill(f, step, spacing):
 class ThreePoint:
     """TCA's search; remembers the last step and its uncertainty."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.last, self.uncertainty = 0.0, 1.0
 
     def __call__(self, penalty: Penalty, line: Line) -> tuple[float, float]:
@@ -340,7 +340,7 @@ class ThreePoint:
         return middle, f(middle)
 
 
-def _next_uncertainty(uncertainty, change):
+def _next_uncertainty(uncertainty: float, change: float) -> float:
     """Return the next uncertainty, by h(x) = x / 2; at least the width of the window."""
     if abs(change) <= 0.5 * uncertainty:
         return max(uncertainty / _CHANGE, _WINDOW)
@@ -350,10 +350,11 @@ def _next_uncertainty(uncertainty, change):
 class _Remembered:
     """f at single steps, each of them evaluated once."""
 
-    def __init__(self, penalty, line):
-        self.penalty, self.line, self.known = penalty, line, {}
+    def __init__(self, penalty: Penalty, line: Line):
+        self.penalty, self.line = penalty, line
+        self.known: dict[float, float] = {}
 
-    def __call__(self, step):
+    def __call__(self, step: float) -> float:
         if step not in self.known:
             value = self.penalty.at(step) + self.line.evaluate([step]).values[0]
             self.known[step] = float(value)
