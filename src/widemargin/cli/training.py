@@ -38,7 +38,7 @@ def check_disk_options(
                 raise BadInput(str(error)) from error
             return
     words = given_options(context, ("memory_budget", "checkpoint"))
-    if solver in only_for(Place.DISK):
+    if solver in only_for(Place.DISK, published=True):
         words += ["--solver", solver]
     if words:
         raise BadInput(

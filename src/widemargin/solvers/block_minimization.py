@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from widemargin.data.blocks import Block
 from widemargin.data.rows import BlockRows
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
@@ -83,7 +84,7 @@ class _Run(OutOfCore):
                 block = next(blocks, None)
             if block is None:
                 break
-            piece = self.piece(block, ~self.in_memory[block.begin : block.end])
+            piece = self.piece(block, self._wanted(block))
             if pieces and size + piece.nbytes > self.part_room:
                 yield pieces
                 pieces, size = [], 0
@@ -91,6 +92,10 @@ class _Run(OutOfCore):
             size += piece.nbytes
         if pieces:
             yield pieces
+
+    def _wanted(self, block: Block) -> np.ndarray:
+        """Return which rows of a block to read: those that are not kept."""
+        return ~self.in_memory[block.begin : block.end]
 
     def _solve(self, pieces: list[Piece]) -> None:
         """Sweep over a part and the kept rows a few times."""

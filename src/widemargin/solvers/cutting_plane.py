@@ -15,6 +15,9 @@ Each iteration
 "gca2"  grids walked downhill from the last step.   Arnosti 2010, Algorithm 2
 "tca"   a window of three steps.                    Arnosti 2010, Algorithm 3
 
+"cpa-paper", "ocas-paper" and so on are these algorithms to the letter: see PUBLISHED_PLANES in
+settings.py. The others drop and merge planes, and end by the certified gap of the best point.
+
 The scores of all three points are combinations of two vectors. So an iteration costs one product
 X w and one X^T g, whatever the line search. A free intercept is an unpenalised variable of the
 reduced problem. If many steps in a row are 0, each adds only one plane; then a small step is taken
@@ -32,7 +35,7 @@ from widemargin.certificate import Certificate
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
 from widemargin.risk import RowRisk
-from widemargin.solvers.base import AsksOracle
+from widemargin.solvers.base import AsksOracle, Solver
 from widemargin.solvers.bundle import Bundle
 from widemargin.solvers.gpu_oracle import GpuOracle
 from widemargin.solvers.line_search import (
@@ -44,7 +47,7 @@ from widemargin.solvers.line_search import (
     grid,
 )
 from widemargin.solvers.oracle import Answer, Oracle, Place
-from widemargin.solvers.settings import CuttingPlaneSettings
+from widemargin.solvers.settings import PUBLISHED_PLANES, CuttingPlaneSettings
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,19 @@ class CuttingPlanes(AsksOracle):
         return _Run(oracle, state, self, bundle).run()
 
 
+@dataclass(frozen=True)
+class PublishedPlanes(Solver):
+    """The algorithms to the letter: "cpa-paper", "ocas-paper" and so on."""
+
+    method: str
+
+    def solve(self, problem: Problem, state: State, monitor: Monitor) -> State:
+        """As `CuttingPlanes` does, with the settings of the papers."""
+        return CuttingPlanes(self.method, PUBLISHED_PLANES[self.method]).solve(
+            problem, state, monitor
+        )
+
+
 def no_planes(
     oracle: Any, state: State, settings: CuttingPlaneSettings = CuttingPlaneSettings()
 ) -> Bundle:
@@ -82,12 +98,15 @@ class _Run:
     def __init__(self, oracle: Any, state: State, solver: CuttingPlanes, bundle: Bundle):
         self.oracle, self.monitor = oracle, oracle.monitor
         self.method, self.settings = solver.method, solver.settings
-        self.search = {"gca": grid, "gca2": TruncatedGrid(), "tca": ThreePoint()}.get(
-            solver.method, self._exact
-        )
+        self.search = {
+            "gca": self._grid,
+            "gca2": TruncatedGrid(self.settings.steps),
+            "tca": ThreePoint(self.settings.steps),
+        }.get(solver.method, self._exact)
         self.last_step = 0.1
         self.zero_steps = 0  # in a row
         self.center = oracle.place(state.coef, state.offset)
+        self.value = np.inf  # of the objective at the center
         self.best, self.best_primal = self.center, np.inf
         self.dual = state.dual
         self.active = 0
@@ -130,7 +149,7 @@ class _Run:
         """Add the plane, move to the new point, and keep it if it is the best one."""
         with self.monitor.phase("planes"):
             self.bundle.add(*answer.plane)
-        self.center, self.active = answer.center, answer.active
+        self.center, self.value, self.active = answer.center, answer.value, answer.active
         if answer.value < self.best_primal:
             self.best_primal = answer.value
             self.best = Place(answer.center.vector, answer.center.free)
@@ -146,6 +165,9 @@ class _Run:
             self.last_step = step
         return step, value
 
+    def _grid(self, penalty: Penalty, line: Any) -> tuple[float, float]:
+        return grid(penalty, line, self.settings.steps)
+
     # --- the proof ------------------------------------------------------------------------
 
     def _state(self) -> State:
@@ -155,11 +177,22 @@ class _Run:
     def _check(self) -> None:
         monitor = self.monitor
         certificate = Certificate(self.best_primal, min(self.bundle.value, self.best_primal))
-        self.certified = certificate.relative_gap <= monitor.tol or monitor.must_stop()
+        rule = None if self.settings.rule == "certified" else self._rule_holds()
+        enough = certificate.relative_gap <= monitor.tol if rule is None else rule
+        self.certified = enough or monitor.must_stop()
         if self.certified:
             certificate = self._certified()
             self.best_primal = certificate.primal
-        monitor.check(certificate, self._state(), self.active)
+        monitor.check(certificate, self._state(), self.active, rule)
+
+    def _rule_holds(self) -> bool:
+        """Return whether a paper's own rule says stop: see `rule` in settings.py."""
+        gap, tol = self.value - self.bundle.value, self.monitor.tol
+        if self.settings.rule == "objective":
+            return gap <= tol * self.value
+        rows, risk = self.oracle.problem.rows, self.oracle.problem.risk
+        without_scores = np.zeros((rows.n_rows, *risk.outputs), like=rows.like)
+        return gap <= tol * risk.value(without_scores)
 
     def _certified(self) -> Certificate:
         with self.monitor.phase("certificate"):
