@@ -5,8 +5,10 @@ import pytest
 import scipy.sparse as sp
 from papers import arnosti, cutting_planes, descent
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 
+from widemargin import LinearRanker, LinearSVC
 from widemargin.data import as_rows
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
@@ -109,6 +111,58 @@ def test_cheaper_line_searches(load, search):
     ours, monitor = planes_of(problem_of(X, y, 10.0 / len(y), True), search.__name__, 1e-2)
     assert monitor.status == "published"
     assert_same(ours, arnosti.oca(X, y, 10.0, 1e-2, search))
+
+
+def test_a_rule_on_the_risk_is_the_papers_for_pairs_of_rows_too():
+    """Joachims 2006, Algorithm 2: the slack may be off by eps, as a fraction of all pairs."""
+    X, y = breast_cancer()
+    pairs = LinearRanker(C=10.0, solver="cpa-paper", tol=0.01).fit(X, y)
+    assert pairs.status_ == "published"
+    certificate = pairs.certificate_
+    assert 0.0 < certificate.gap <= 0.01 * 10.0 * len(y)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "smooth_hinge"])
+@pytest.mark.parametrize("solver", ["dcd-paper", "acf-paper"])
+@pytest.mark.parametrize("penalized", [False, True])
+def test_a_small_eps_is_a_small_gap(solver, loss, penalized):
+    """Of all problems that the papers' steps can solve; the certificate is the library's."""
+    X, y = digits()
+    intercept = {"fit_intercept": penalized, "penalized_intercept": penalized}
+    model = LinearSVC(solver=solver, loss=loss, tol=1e-4, random_state=0, **intercept).fit(X, y)
+    assert (model.status_, model.solver_) == ("published", solver)
+    assert 0.0 <= model.certificate_.relative_gap <= 1e-3
+    best = LinearSVC(solver="newton", loss=loss, tol=1e-6, **intercept).fit(X, y)
+    assert best.certificate_.dual <= model.certificate_.primal
+    np.testing.assert_allclose(model.intercept_, best.intercept_, atol=1e-2)
+
+
+def test_limits_stop_what_the_rule_does_not():
+    X, y = breast_cancer()
+    settings = {"loss": "hinge", "fit_intercept": False, "C": 100.0, "tol": 1e-6}
+    for solver in ("dcd-paper", "acf-paper", "cpa-paper"):
+        with pytest.warns(ConvergenceWarning, match="max_iter=3"):
+            model = LinearSVC(solver=solver, max_iter=3, random_state=0, **settings).fit(X, y)
+        assert model.status_ == "max_iter"
+        assert np.isfinite(model.certificate_.gap)
+
+
+def test_several_classes_and_a_warm_start():
+    X, y = load_iris(return_X_y=True)
+    model = LinearSVC(
+        solver="dcd-paper", loss="hinge", penalized_intercept=True, tol=0.01, random_state=0,
+        warm_start=True, C=0.1,
+    )  # fmt: skip
+    passes = model.fit(scale(X), y).n_iter_
+    assert model.status_ == "published"
+    assert model.fit(scale(X), y).n_iter_ <= passes
+
+
+@pytest.mark.parametrize("solver", ["dcd-paper", "acf-paper"])
+def test_an_intercept_that_the_papers_do_not_have_is_refused(solver):
+    X, y = breast_cancer()
+    with pytest.raises(ValueError, match=f"'{solver}' has no free intercept.*penalized"):
+        LinearSVC(solver=solver).fit(X, y)
 
 
 @pytest.fixture

@@ -49,11 +49,11 @@ class PublishedDescent(Solver):
 
 
 def check_published(problem: Problem, solver: str) -> None:
-    """Raise ValueError if the papers on dual coordinate descent have no such problem."""
+    """Raise ValueError if papers on dual coordinate descent have no such problem."""
     if problem.intercept is Intercept.FREE:
         raise ValueError(
-            f"solver={solver!r} has no free intercept, since its paper has none: use "
-            "fit_intercept=False, or penalized_intercept=True for a constant feature"
+            f"solver={solver!r} has no free intercept, since its paper has none: train without "
+            "an intercept, or with a penalized one, which is a constant feature"
         )
     loss = problem.risk.loss
     if loss.eps != 0.0 or not loss.is_one_sided:
