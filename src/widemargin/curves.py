@@ -54,6 +54,11 @@ def history_curves(model: Any) -> list[HistoryCurve]:
     ]
 
 
+def stopped_early(model: Any) -> bool:
+    """Return whether training stopped before its tolerance, or its paper's rule, was met."""
+    return model.status_ not in ("converged", "published")
+
+
 def part_names(model: Any) -> list[str]:
     """Return the classes of one-versus-rest problems; empty for a single problem."""
     return [str(label) for label in model.classes_] if model.certificate_.parts else []

@@ -26,8 +26,10 @@ _OF_ROUNDING = 0.1
 
 #: statuses of runs that stopped before their tolerance, other than by Ctrl-C or a callback
 FELL_SHORT = ("max_iter", "max_time", "rounding", "inconsistent")
+#: statuses of runs that ended as they should: by the certified gap, or by a paper's own rule
+DONE = ("converged", "published")
 #: all that a run can end with
-STATUSES = ("converged", "interrupted", "callback", *FELL_SHORT)
+STATUSES = (*DONE, "interrupted", "callback", *FELL_SHORT)
 
 
 @dataclass(frozen=True)
@@ -190,8 +192,14 @@ class Monitor:
             gap=certificate.gap,
         )
 
-    def check(self, certificate: Certificate, state: Any, active_rows: int) -> bool:
-        """Record a gap check of `state`; return whether to stop."""
+    def check(
+        self, certificate: Certificate, state: Any, active_rows: int, rule: bool | None = None
+    ) -> bool:
+        """Record a gap check of `state`; return whether to stop.
+
+        `rule` is whether a paper's own stopping rule holds, for solvers that stop by one; None
+        for those that stop by the certified gap.
+        """
         self.certificate = certificate
         record = Record(
             problem=self.problem,
@@ -209,11 +217,12 @@ class Monitor:
         asked_to_stop = self.on_check is not None and self.on_check(record, state)
         if not (math.isfinite(certificate.primal) and math.isfinite(certificate.dual)):
             raise_out_of_range(certificate.primal, certificate.dual)
+        rounding = certificate.rounding
         if certificate.gap < 0.0:
             self.status = "inconsistent"
-        elif certificate.relative_gap <= self.tol:
-            self.status = "converged"
-        elif certificate.gap - certificate.rounding <= _OF_ROUNDING * certificate.rounding:
+        elif certificate.relative_gap <= self.tol if rule is None else rule:
+            self.status = "converged" if rule is None else "published"
+        elif rule is None and certificate.gap - rounding <= _OF_ROUNDING * rounding:
             self.status = "rounding"
         elif asked_to_stop:
             self.status = "callback"

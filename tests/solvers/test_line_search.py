@@ -212,10 +212,26 @@ def test_a_settled_search_is_cheap(search):
 
 
 @pytest.mark.parametrize("search", [TruncatedGrid, ThreePoint])
-@pytest.mark.parametrize("minimum", [0.0, 0.3, 1.37, 2.7])
+@pytest.mark.parametrize("minimum", [-1.2, -0.3, 0.0, 0.3, 1.37, 2.7])
 def test_a_first_search_finds_a_minimum_outside_its_window(search, minimum):
     step, _ = search()(*smooth_valley(minimum))
     assert step == pytest.approx(minimum, abs=0.021)
+
+
+def test_three_points_do_not_stop_where_the_exact_search_does():
+    """Steps of zero again and again are the trap that the paper leads out of, in section V."""
+    rng = np.random.default_rng(0)
+    find, steps = ThreePoint(), []
+    for _ in range(30):
+        risk = Hinge(rng.choice([-1, 1], 200), np.full(200, 0.01))
+        line = risk.line(rng.standard_normal(200), 5.0 * rng.standard_normal(200))
+        slope = float(line.evaluate([0.0]).slopes[0])
+        penalty = Penalty(10.0, 0.1 * rng.random() - slope, 10.0)
+        assert exact(penalty, line, 0.1)[0] == 0.0
+        steps.append(find(penalty, line)[0])
+    assert np.all(np.abs(steps) <= 0.05)
+    assert np.count_nonzero(steps) == 30
+    assert min(steps) < 0.0 < max(steps)
 
 
 def test_three_points_where_nothing_is_lost_any_more():

@@ -35,10 +35,11 @@ def solve(problem, solver, room, tol=1e-3, state=None, settings=OutOfCoreSetting
     monitor = Monitor(tol=tol, **limits)
     state = state or State.zero(problem)
     if solver == "stream":
-        run = stream._Run(problem, state, monitor, room, 0, settings)
+        made = stream.Stream(1 << 30, settings=settings)
+        run = stream._Run(problem, state, monitor, room, made)
     else:
-        how = solver == "sbm", 0, settings
-        run = block_minimization._Run(problem, state, monitor, room, *how)
+        made = block_minimization.BlockMinimization(1 << 30, solver == "sbm", settings=settings)
+        run = block_minimization._Run(problem, state, monitor, room, made)
     return run.run(), monitor, run
 
 
@@ -110,8 +111,8 @@ def test_the_room_is_kept_to():
             assert self.in_memory.sum() == sum(len(piece) for piece in self.pieces)
             sizes.append(self.size)
 
-    settings = OutOfCoreSettings()
-    Watched(problem, State.zero(problem), Monitor(1e-3, 20_000), room, 0, settings).run()
+    monitor = Monitor(1e-3, 20_000)
+    Watched(problem, State.zero(problem), monitor, room, stream.Stream(1 << 30)).run()
     assert 0.5 * room < max(sizes) <= room
 
 

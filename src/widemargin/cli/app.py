@@ -113,6 +113,7 @@ def train(
 
     from widemargin.cli import reporting, training
     from widemargin.cli.inputs import read_data
+    from widemargin.curves import stopped_early
     from widemargin.model_io import liblinear_labels, save_model, write_liblinear
 
     training.check_disk_options(context, data, solver, memory_budget)
@@ -162,7 +163,7 @@ def train(
         with naming(liblinear):
             write_liblinear(model, liblinear)
 
-    if model.status_ != "converged":
+    if stopped_early(model):
         complain(f"warning: {training.early_stop(model)}")
     if report is not None:
         reporting.write(context, model, rows, report, names)

@@ -37,7 +37,7 @@ LossName = StrEnum("LossName", {name: name for name in LOSSES})  # type: ignore[
 if TYPE_CHECKING:
     SolverName = str
 else:  # of names that mypy does not see
-    SolverName = StrEnum("SolverName", {name: name for name in ("auto", *names())})
+    SolverName = StrEnum("SolverName", {name: name for name in ("auto", *names(published=True))})
 
 
 class MultiClassName(StrEnum):
@@ -169,7 +169,10 @@ def check_task(context: typer.Context, task: TaskName, solver: SolverName) -> No
     for name, only_task in _ONLY_FOR.items():
         if given(context, name) and task is not only_task:
             raise _wrong_task(spelled[name], only_task, task)
-    if task is not TaskName.classify and solver not in ("auto", *names(risk=RiskKind.ANY)):
+    if task is not TaskName.classify and solver not in (
+        "auto",
+        *names(risk=RiskKind.ANY, published=True),
+    ):
         raise _wrong_task(f"--solver {solver}", TaskName.classify, task)
 
 
@@ -251,9 +254,10 @@ Solver = Annotated[
     SolverName,
     typer.Option(
         help="auto chooses by the data, the task and C. "
-        + "; ".join(f"{name}: {solver.summary}" for name, solver in SOLVERS.items())
+        + "; ".join(f"{name}: {SOLVERS[name].summary}" for name in names())
         + f". {', '.join(only_for(Place.DISK))} are for rows on disk. Tasks other than classify "
-        f"have {', '.join(names(risk=RiskKind.ANY))} only."
+        f"have {', '.join(names(risk=RiskKind.ANY))} only. A name with -paper at its end is the "
+        "algorithm as published, which stops by the paper's own rule at --tol."
     ),
 ]
 Tol = Annotated[

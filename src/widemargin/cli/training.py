@@ -38,7 +38,7 @@ def check_disk_options(
                 raise BadInput(str(error)) from error
             return
     words = given_options(context, ("memory_budget", "checkpoint"))
-    if solver in only_for(Place.DISK):
+    if solver in only_for(Place.DISK, published=True):
         words += ["--solver", solver]
     if words:
         raise BadInput(
@@ -152,7 +152,8 @@ def as_text(summary: dict[str, Any], model, data: Data) -> dict[str, str]:
         "task": summary["task"],
         "data": f"{_size(summary, data)}, read in {summary['read_seconds']:.2f} s",
         "training": f"{_loss(model)} loss, C = {model.C:g}, solver {model.solver_}, "
-        f"{count(model.n_iter_, iteration_unit(model))}, {summary['fit_seconds']:.2f} s",
+        f"{count(model.n_iter_, iteration_unit(model))}, {summary['fit_seconds']:.2f} s"
+        + (", ended by its paper's rule" if model.status_ == "published" else ""),
         "result": str(model.certificate_),
     }
     if "roc_area" in summary:

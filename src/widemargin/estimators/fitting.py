@@ -20,7 +20,7 @@ from widemargin.estimators.batch import Batch, Limits, MadeWhenAsked, Plan
 from widemargin.estimators.callbacks import LEVELS, GapLevels
 from widemargin.estimators.checkpoint import Checkpoint
 from widemargin.estimators.validation import check_bytes
-from widemargin.monitor import FELL_SHORT, Monitor, Record
+from widemargin.monitor import DONE, FELL_SHORT, Monitor, Record
 from widemargin.problem import Problem, State
 from widemargin.progress import ProgressLine
 from widemargin.solvers import auto
@@ -117,7 +117,7 @@ class Fit(Batch):
                 total = Certificate.total(monitor.certificate for monitor in self.monitors)
                 seconds = time.perf_counter() - self.limits.started
                 self.line.finish(f"{seconds:.2f} s  {total}")
-        if all(monitor.status == "converged" for monitor in self.monitors):
+        if all(monitor.status in DONE for monitor in self.monitors):
             for checkpoint in self.checkpoints:
                 checkpoint.remove()
         self.context.call_on_fit_task_end(
@@ -199,7 +199,7 @@ class Account:
         self.certificate = Certificate.total(monitor.certificate for monitor in monitors)
         self.history = [record for monitor in monitors for record in monitor.history]
         self.n_iter = max(1, int(max(monitor.iteration for monitor in monitors)))  # rounded down
-        self.status = next((s for s in statuses if s != "converged"), "converged")
+        self.status = next((s for s in statuses if s not in DONE), statuses[0])
         self.successors = sorted({m.handed_over_to for m in monitors if m.handed_over_to})
 
     def record(self, estimator: BaseEstimator, solver: str) -> None:

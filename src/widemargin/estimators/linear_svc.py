@@ -63,10 +63,12 @@ class LinearSVC(LinearClassifier):
         row. "newton" is Newton's method on a smoothed hinge, for many rows of few features.
         Cutting planes: "cpa" is SVM-perf's method, "ocas" adds an exact line search, and "gca",
         "gca2" and "tca" use approximate ones. "stream" is StreamSVM, for rows that
-        `widemargin.open_rows` reads from disk; "bm" and "sbm" are block minimisation.
+        `widemargin.open_rows` reads from disk; "bm" and "sbm" are block minimisation. The same
+        names with "-paper" at the end are the algorithms as published, see the pages on papers.
     tol : float, default=1e-3
         Stop when the certified relative duality gap, (primal - dual) / primal, is at most
-        `tol`. More training could then reduce the objective by at most that fraction.
+        `tol`. More training could then reduce the objective by at most that fraction. Of a
+        "-paper" solver it is the paper's own tolerance.
     fit_intercept : bool, default=True
     penalized_intercept : bool, default=False
         By default the intercept is not penalised, as in ``sklearn.svm.SVC``. True adds b^2 / 2
@@ -123,7 +125,7 @@ class LinearSVC(LinearClassifier):
         method made no progress and another solver continued from its point.
     status_ : {"converged", "max_iter", "max_time", "rounding", "interrupted", "callback"}
         Why training stopped; "converged" only if every class converged, "rounding" if float64
-        cannot prove `tol` on this data.
+        cannot prove `tol` on this data. Or "published": a "-paper" solver met its paper's rule.
     n_iter_ : int
         Number of complete passes over the rows or of iterations, the maximum over classes.
     sigmoids_ : ndarray of shape (1, 2) or (n_classes, 2)
@@ -252,7 +254,7 @@ class LinearSVC(LinearClassifier):
         check_positive("C", self.C)
         check_choice("loss", self.loss, tuple(LOSSES))
         check_choice("multi_class", self.multi_class, MULTI_CLASS)
-        check_choice("solver", self.solver, ("auto", *names()))
+        check_choice("solver", self.solver, ("auto", *names(published=True)))
         for name in ("fit_intercept", "penalized_intercept", "probability"):
             check_flag(name, getattr(self, name))
         check_choice("device", self.device, DEVICES)

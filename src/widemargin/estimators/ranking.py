@@ -51,7 +51,7 @@ class OrderingModel(Reporting, CallbackSupportMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         check_positive("C", self.C)
-        check_choice("solver", self.solver, ("auto", *names(risk=RiskKind.ANY)))
+        check_choice("solver", self.solver, ("auto", *names(risk=RiskKind.ANY, published=True)))
         check_choice("device", self.device, DEVICES)
         check_training_parameters(self)
 

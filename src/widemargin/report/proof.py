@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from widemargin.curves import iteration_unit, part_names
+from widemargin.curves import iteration_unit, part_names, stopped_early
 from widemargin.words import at_most, count, percent, percent_at_most
 
 # A relative gap below this is rounding error.
@@ -36,7 +36,7 @@ def proof(model) -> dict[str, Any]:
     model : fitted estimator
     """
     certificate = model.certificate_
-    stopped = model.status_ != "converged"
+    stopped = stopped_early(model)
     bound = certificate.bound_in_words()
     if not certificate.dual > 0.0:
         bound = "no useful bound yet"

@@ -11,35 +11,27 @@ Problem and dual as in coordinate.py, for any loss of losses.py.
 Both alternate between reading and training.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from widemargin.data.blocks import Block
 from widemargin.data.rows import BlockRows
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
 from widemargin.solvers.base import Solver
-from widemargin.solvers.out_of_core import OutOfCore, room_for_rows
+from widemargin.solvers.out_of_core import DiskProblem, OutOfCore, room_for_rows
 from widemargin.solvers.pieces import Piece
 from widemargin.solvers.settings import OutOfCoreSettings
 
 
 @dataclass(frozen=True)
 class BlockMinimization(Solver):
-    """Solver for margin risks over rows on disk.
+    """Solver for margin risks over rows on disk."""
 
-    Parameters
-    ----------
-    memory_budget : int
-        Bytes.
-    selective : bool
-        Whether rows near the margin are kept ("sbm").
-    seed : int
-    settings : OutOfCoreSettings
-    """
-
-    memory_budget: int
-    selective: bool
+    memory_budget: int  # bytes
+    selective: bool  # whether rows near the margin are kept: "sbm"
     seed: int = 0
     settings: OutOfCoreSettings = OutOfCoreSettings()
 
@@ -47,20 +39,26 @@ class BlockMinimization(Solver):
         """Improve `state` until `monitor` says stop; return the best points certified."""
         BlockRows.require(problem.rows, f"solver {'sbm' if self.selective else 'bm'!r}")
         room = room_for_rows(problem, self.memory_budget, self.settings)
-        how = self.selective, self.seed, self.settings
-        return _Run(problem, state, monitor, room, *how).run()
+        return _Run(problem, state, monitor, room, self).run()
 
 
 class _Run(OutOfCore):
-    def __init__(self, problem, state, monitor, room: float, selective: bool, seed: int, settings):
-        super().__init__(problem, state, monitor, seed, settings)
+    def __init__(
+        self,
+        problem: DiskProblem,
+        state: State,
+        monitor: Monitor,
+        room: float,
+        solver: BlockMinimization,
+    ):
+        super().__init__(problem, state, monitor, solver.seed, solver.settings)
         self.kept: Piece | None = None
-        self.kept_room = settings.kept_fraction * room if selective else 0.0
+        self.kept_room = solver.settings.kept_fraction * room if solver.selective else 0.0
         # A part may fill the memory that kept rows do not take.
         self.part_room = room - self.kept_room
         self.in_memory = np.zeros(problem.rows.n_rows, dtype=bool)
 
-    def run(self):
+    def run(self) -> State:
         self.check()
         while self.monitor.status == "running":
             for part in self._parts():
@@ -76,7 +74,7 @@ class _Run(OutOfCore):
                 self.check(self.problem.rows.n_rows)
         return self.best
 
-    def _parts(self):
+    def _parts(self) -> Iterator[list[Piece]]:
         """Yield the parts: lists of pieces, each as large as the memory for parts allows."""
         pieces: list[Piece] = []
         size = 0
@@ -86,7 +84,7 @@ class _Run(OutOfCore):
                 block = next(blocks, None)
             if block is None:
                 break
-            piece = self.piece(block, ~self.in_memory[block.begin : block.end])
+            piece = self.piece(block, self._wanted(block))
             if pieces and size + piece.nbytes > self.part_room:
                 yield pieces
                 pieces, size = [], 0
@@ -95,7 +93,11 @@ class _Run(OutOfCore):
         if pieces:
             yield pieces
 
-    def _solve(self, pieces):
+    def _wanted(self, block: Block) -> np.ndarray:
+        """Return which rows of a block to read: those that are not kept."""
+        return ~self.in_memory[block.begin : block.end]
+
+    def _solve(self, pieces: list[Piece]) -> None:
         """Sweep over a part and the kept rows a few times."""
         if self.kept is not None:
             pieces.insert(0, self.kept)
@@ -107,7 +109,7 @@ class _Run(OutOfCore):
         if self.kept_room:
             self._select(pieces)
 
-    def _select(self, pieces):
+    def _select(self, pieces: list[Piece]) -> None:
         """Keep the rows of `pieces` that are nearest to the margin, as many as fit."""
         distance = np.concatenate([self._distance(piece) for piece in pieces])
         sizes = np.concatenate([np.diff(piece.arrays[2]) for piece in pieces]) * 8 + 48
@@ -125,7 +127,7 @@ class _Run(OutOfCore):
         self.kept = Piece.joined(parts)
         self.in_memory[self.kept.ids] = True
 
-    def _distance(self, piece):
+    def _distance(self, piece: Piece) -> np.ndarray:
         """Return | y s - 1 | of each row, (m,)."""
         scores = piece.scores(self.w) + self.offset[0] + self.offset[1] * self.offset[2]
         return np.abs(piece.y * scores - 1.0)

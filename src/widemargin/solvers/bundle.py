@@ -15,6 +15,7 @@ Joachims 2006, Algorithm 1 (OP 4 and its dual); Franc & Sonnenburg 2008, equatio
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,6 @@ class Bundle:
         Length of e_j: unpenalised variables.
     merge : callable(code, weight, code, weight) -> code
         Packs the weighted sum of two slopes.
-    settings : CuttingPlaneSettings
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Bundle:
         self.coming: Callable | None = None  # returns the last plane's row of the Gram matrix
         self.solving: Callable | None = None  # returns the solution that a GPU is computing
 
-    def _make_room(self):
+    def _make_room(self) -> None:
         """Double the room for planes, up to the capacity."""
         room = min(max(32, 2 * self.count), self.capacity)
         for name in ("a", "e", "c", "z", "idle"):
@@ -84,18 +84,18 @@ class Bundle:
         self.gram = gram
 
     @property
-    def value(self):
+    def value(self) -> float:
         """The value of the reduced dual: a lower bound on the objective."""
         self._settle()
         return self._value
 
     @property
-    def used(self):
+    def used(self) -> np.ndarray:
         """The planes with a positive weight, without plane 0."""
         self._settle()
         return 1 + np.flatnonzero(self.z[1 : self.count] > 0.0)
 
-    def add(self, a, e, c, code):
+    def add(self, a: np.ndarray, e: np.ndarray, c: float, code: Any) -> None:
         """Add the plane a.w + e.b + c; `code` is its packed slope."""
         self._settle()
         self._complete()
@@ -111,7 +111,7 @@ class Bundle:
         self.codes.append(code)
         self.count += 1
 
-    def solve(self, tolerance: float):
+    def solve(self, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
         """Solve the reduced dual to `tolerance` in value; return (w, b) of the solution.
 
         A GPU may still be computing w. This method waits neither for w nor for the solution.
@@ -142,7 +142,7 @@ class Bundle:
                 self._value = max(value, self._value)
         return there.weighted_sum(-z, self.a), -self.nu[1:]
 
-    def _settle(self):
+    def _settle(self) -> None:
         """Store the solution that a GPU has been computing."""
         if self.solving is not None:
             reached, value, height, *z = self.solving()
@@ -152,7 +152,7 @@ class Bundle:
                 self.z[: self.count] = z
                 self.nu[0], self._value = height, max(float(value), self._value)
 
-    def _complete(self):
+    def _complete(self) -> None:
         """Wait for the products of the last plane, which a GPU may still be computing."""
         if self.coming is not None:
             j = self.count - 1
@@ -178,7 +178,7 @@ class Bundle:
         z[0] += 1.0 - fraction
         self._value = fraction * (height - 0.5 * fraction * bend)
 
-    def _drop_idle(self):
+    def _drop_idle(self) -> None:
         # Not in `solve`: that starts work on a GPU, and this would wait for it.
         m = self.count
         self.idle[:m] = np.where(self.z[:m] > 0.0, 0.0, self.idle[:m] + self.solved)
@@ -186,7 +186,7 @@ class Bundle:
         for j in 1 + np.flatnonzero(self.idle[1 : self.count] > self.idle_iterations)[::-1]:
             self._remove(j)
 
-    def _remove(self, j):
+    def _remove(self, j: int) -> None:
         """Replace plane j by the last plane."""
         last = self.count - 1
         for array in (self.a, self.e, self.c, self.z, self.idle):
@@ -198,7 +198,7 @@ class Bundle:
         self.codes.pop()
         self.count = last
 
-    def _merge_two(self):
+    def _merge_two(self) -> None:
         """Merge the two planes of least weight into their weighted mean.
 
         The solution and its bound stay the same.
@@ -215,6 +215,6 @@ class Bundle:
         self.gram[:m, i] = self.gram[i, :m] = found()[:m]
         self._remove(j)
 
-    def slopes(self):
+    def slopes(self) -> list[tuple[float, Any]]:
         """Return [(weight, code)] of the planes in use."""
         return [(float(self.z[j]), self.codes[j]) for j in self.used]

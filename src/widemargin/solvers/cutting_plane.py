@@ -15,6 +15,9 @@ Each iteration
 "gca2"  grids walked downhill from the last step.   Arnosti 2010, Algorithm 2
 "tca"   a window of three steps.                    Arnosti 2010, Algorithm 3
 
+"cpa-paper", "ocas-paper" and so on are these algorithms to the letter: see PUBLISHED_PLANES in
+settings.py. The others drop and merge planes, and end by the certified gap of the best point.
+
 The scores of all three points are combinations of two vectors. So an iteration costs one product
 X w and one X^T g, whatever the line search. A free intercept is an unpenalised variable of the
 reduced problem. If many steps in a row are 0, each adds only one plane; then a small step is taken
@@ -32,25 +35,26 @@ from widemargin.certificate import Certificate
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
 from widemargin.risk import RowRisk
-from widemargin.solvers.base import AsksOracle
+from widemargin.solvers.base import AsksOracle, Solver
 from widemargin.solvers.bundle import Bundle
 from widemargin.solvers.gpu_oracle import GpuOracle
-from widemargin.solvers.line_search import ThreePoint, TruncatedGrid, bracketed, exact, grid
-from widemargin.solvers.oracle import Oracle, Place
-from widemargin.solvers.settings import CuttingPlaneSettings
+from widemargin.solvers.line_search import (
+    Penalty,
+    ThreePoint,
+    TruncatedGrid,
+    bracketed,
+    exact,
+    grid,
+)
+from widemargin.solvers.oracle import Answer, Oracle, Place
+from widemargin.solvers.settings import PUBLISHED_PLANES, CuttingPlaneSettings
 
 
 @dataclass(frozen=True)
 class CuttingPlanes(AsksOracle):
-    """Solver for any risk over any rows.
+    """Solver for any risk over any rows."""
 
-    Parameters
-    ----------
-    method : {"cpa", "ocas", "gca", "gca2", "tca"}
-    settings : CuttingPlaneSettings
-    """
-
-    method: str = "ocas"
+    method: str = "ocas"  # or "cpa", "gca", "gca2", "tca"
     settings: CuttingPlaneSettings = CuttingPlaneSettings()
 
     def solve(self, problem: Problem, state: State, monitor: Monitor) -> State:
@@ -58,13 +62,26 @@ class CuttingPlanes(AsksOracle):
         on_gpu = self.method == "ocas" and GpuOracle.can_answer(problem)
         return self.ask((GpuOracle if on_gpu else Oracle)(problem, monitor), state)
 
-    def ask(self, oracle, state: State, bundle: Bundle | None = None) -> State:
+    def ask(self, oracle: Any, state: State, bundle: Bundle | None = None) -> State:
         """As `solve`, with the answers of an oracle, wherever the rows are.
 
         The planes in `bundle` must be below the oracle's risk. New planes are added to it.
         """
         bundle = no_planes(oracle, state, self.settings) if bundle is None else bundle
         return _Run(oracle, state, self, bundle).run()
+
+
+@dataclass(frozen=True)
+class PublishedPlanes(Solver):
+    """The algorithms to the letter: "cpa-paper", "ocas-paper" and so on."""
+
+    method: str
+
+    def solve(self, problem: Problem, state: State, monitor: Monitor) -> State:
+        """As `CuttingPlanes` does, with the settings of the papers."""
+        return CuttingPlanes(self.method, PUBLISHED_PLANES[self.method]).solve(
+            problem, state, monitor
+        )
 
 
 def no_planes(
@@ -81,19 +98,22 @@ class _Run:
     def __init__(self, oracle: Any, state: State, solver: CuttingPlanes, bundle: Bundle):
         self.oracle, self.monitor = oracle, oracle.monitor
         self.method, self.settings = solver.method, solver.settings
-        self.search = {"gca": grid, "gca2": TruncatedGrid(), "tca": ThreePoint()}.get(
-            solver.method, self._exact
-        )
+        self.search = {
+            "gca": self._grid,
+            "gca2": TruncatedGrid(self.settings.steps),
+            "tca": ThreePoint(self.settings.steps),
+        }.get(solver.method, self._exact)
         self.last_step = 0.1
         self.zero_steps = 0  # in a row
         self.center = oracle.place(state.coef, state.offset)
+        self.value = np.inf  # of the objective at the center
         self.best, self.best_primal = self.center, np.inf
         self.dual = state.dual
         self.active = 0
         self.certified = False
         self.bundle = bundle
 
-    def run(self):
+    def run(self) -> State:
         monitor = self.monitor
         known, answer = self.oracle.begin(self.center, self.dual)
         for plane in known:
@@ -109,7 +129,7 @@ class _Run:
             monitor.settle(self._certified())
         return self._state()
 
-    def _iterate(self):
+    def _iterate(self) -> None:
         monitor, settings = self.monitor, self.settings
         with monitor.phase("reduced problem"):
             gap = self.best_primal - self.bundle.value
@@ -125,16 +145,16 @@ class _Run:
         monitor.iteration += 1
         self._check()
 
-    def _take(self, answer):
+    def _take(self, answer: Answer) -> None:
         """Add the plane, move to the new point, and keep it if it is the best one."""
         with self.monitor.phase("planes"):
             self.bundle.add(*answer.plane)
-        self.center, self.active = answer.center, answer.active
+        self.center, self.value, self.active = answer.center, answer.value, answer.active
         if answer.value < self.best_primal:
             self.best_primal = answer.value
             self.best = Place(answer.center.vector, answer.center.free)
 
-    def _exact(self, penalty, line):
+    def _exact(self, penalty: Penalty, line: Any) -> tuple[float, float]:
         if isinstance(self.oracle.problem.risk, RowRisk):
             step, value = exact(penalty, line, guess=self.last_step)
         else:
@@ -145,22 +165,36 @@ class _Run:
             self.last_step = step
         return step, value
 
+    def _grid(self, penalty: Penalty, line: Any) -> tuple[float, float]:
+        return grid(penalty, line, self.settings.steps)
+
     # --- the proof ------------------------------------------------------------------------
 
-    def _state(self):
+    def _state(self) -> State:
         coef, offset = self.oracle.split(self.best)
         return State(coef, offset, self.dual)
 
-    def _check(self):
+    def _check(self) -> None:
         monitor = self.monitor
         certificate = Certificate(self.best_primal, min(self.bundle.value, self.best_primal))
-        self.certified = certificate.relative_gap <= monitor.tol or monitor.must_stop()
+        rule = None if self.settings.rule == "certified" else self._rule_holds()
+        enough = certificate.relative_gap <= monitor.tol if rule is None else rule
+        self.certified = enough or monitor.must_stop()
         if self.certified:
             certificate = self._certified()
             self.best_primal = certificate.primal
-        monitor.check(certificate, self._state(), self.active)
+        monitor.check(certificate, self._state(), self.active, rule)
 
-    def _certified(self):
+    def _rule_holds(self) -> bool:
+        """Return whether a paper's own rule says stop: see `rule` in settings.py."""
+        gap, tol = self.value - self.bundle.value, self.monitor.tol
+        if self.settings.rule == "objective":
+            return gap <= tol * self.value
+        rows, risk = self.oracle.problem.rows, self.oracle.problem.risk
+        without_scores = np.zeros((rows.n_rows, *risk.outputs), like=rows.like)
+        return gap <= tol * risk.value(without_scores)
+
+    def _certified(self) -> Certificate:
         with self.monitor.phase("certificate"):
             slopes = self.bundle.slopes()
             certificate, self.dual = self.oracle.certify(self.best, slopes, self.dual)

@@ -6,6 +6,9 @@ that slope has begun when the host learns the step.
 """
 
 from functools import cached_property
+from typing import Any
+
+import numpy as np
 
 from widemargin import passes
 from widemargin.arrays import move_to
@@ -13,7 +16,7 @@ from widemargin.monitor import Monitor
 from widemargin.problem import Problem
 from widemargin.risk import MarginRisk
 from widemargin.solvers.line_search import Penalty
-from widemargin.solvers.oracle import LONG_STEP, ROUNDING, Answer, Oracle, Place
+from widemargin.solvers.oracle import LONG_STEP, ROUNDING, Answer, Oracle, Place, Search
 
 
 class PlaceAhead(Place):
@@ -22,12 +25,12 @@ class PlaceAhead(Place):
     By then, the GPU has started the work that the next solution waits for.
     """
 
-    def __init__(self, start, step, ahead, free, scores):
+    def __init__(self, start: Any, step: float, ahead: Any, free: np.ndarray, scores: Any):
         self.start, self.step, self.ahead = start, step, ahead
         self.free, self.scores = free, scores
 
-    @cached_property
-    def vector(self):
+    @cached_property  # read only
+    def vector(self) -> Any:  # type: ignore[override]
         return self.start + self.step * self.ahead
 
 
@@ -43,7 +46,14 @@ class GpuOracle(Oracle):
         """Return whether there is a kernel for this problem's line search."""
         return problem.rows.device == "cuda" and isinstance(problem.risk, MarginRisk)
 
-    def step(self, center, target, search, instead_of_zero, plane_at) -> Answer:
+    def step(
+        self,
+        center: Place,
+        target: Place,
+        search: Search,
+        instead_of_zero: float,
+        plane_at: float,
+    ) -> Answer:
         risk = self.problem.risk
         assert isinstance(risk, MarginRisk)
         self._add_scores(target, self._rounded(target))

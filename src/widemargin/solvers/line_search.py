@@ -19,14 +19,19 @@ TruncatedGrid
              GCA2, Algorithm 2: walks a grid downhill. How coarse the first grid is depends on how
              much steps have changed lately.
 ThreePoint   TCA, Algorithm 3: a window of three points, moved or narrowed.
+
+The last two begin at the last step, and may end at a negative one: that keeps them from finding a
+step of zero again and again, as the exact search does where f is lowest at 0 (section V).
 """
 
 import math
-from typing import NamedTuple
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from widemargin.risk import Line, LineSums, RowLine
+from widemargin.solvers.settings import StepSettings
 
 # Below this possible gain, as a fraction of f, rounding decides.
 _ROUNDING = 1e-14
@@ -39,11 +44,11 @@ class Penalty(NamedTuple):
     b: float
     c: float
 
-    def at(self, step):
+    def at(self, step: Any) -> Any:
         """Return its value."""
         return (0.5 * self.a * step + self.b) * step + self.c
 
-    def length(self, step):
+    def length(self, step: float) -> float:
         """Return |w| at a step, where the penalty is 1/2 |w|^2."""
         return math.sqrt(max(0.0, 2.0 * self.at(step)))
 
@@ -56,24 +61,24 @@ class Point(NamedTuple):
     slope: float
     curvature: float
 
-    def piece(self, step):
+    def piece(self, step: float) -> float:
         """Return the piece's value at another step."""
         t = step - self.step
         return self.value + (self.slope + 0.5 * self.curvature * t) * t
 
     @property
-    def bottom(self):
+    def bottom(self) -> float:
         """The step at which the piece is lowest; far away, if the piece is linear."""
         if self.curvature == 0.0:
             return self.step if self.slope == 0.0 else -math.copysign(math.inf, self.slope)
         return self.step - self.slope / self.curvature
 
     @property
-    def is_flat(self):
+    def is_flat(self) -> bool:
         """Whether the same way again would gain no more than rounding."""
         return not abs(self.slope) * self.step > _ROUNDING * abs(self.value)
 
-    def less(self, other: "Point"):
+    def less(self, other: "Point") -> "Point":
         """Return the difference of two pieces, at the same step."""
         return Point(
             self.step,
@@ -82,7 +87,7 @@ class Point(NamedTuple):
             self.curvature - other.curvature,
         )
 
-    def plus(self, other: "Point"):
+    def plus(self, other: "Point") -> "Point":
         """Return the sum of two pieces, at the other's step."""
         return Point(
             other.step,
@@ -139,7 +144,7 @@ def exact(penalty: Penalty, line: RowLine, guess: float) -> tuple[float, float]:
     return best.step, best.value
 
 
-def best_of(penalty: Penalty, steps, sums: LineSums) -> float:
+def best_of(penalty: Penalty, steps: np.ndarray, sums: LineSums) -> float:
     """Return nearly the best step, by sums of the risk's line at several steps, from 0 upwards.
 
     f has many small kinks, so its slope between two of the steps is nearly linear. Beyond the last
@@ -158,19 +163,19 @@ def best_of(penalty: Penalty, steps, sums: LineSums) -> float:
 class _Points:
     """f at several steps: the sum of `rest`, a piece, and of the sums over other rows."""
 
-    def __init__(self, rest: Point, steps, sums):
+    def __init__(self, rest: Point, steps: np.ndarray, sums: LineSums):
         t = steps - rest.step
         self.steps = steps
         self.values = rest.value + (rest.slope + 0.5 * rest.curvature * t) * t + sums.values
         self.slopes = rest.slope + rest.curvature * t + sums.slopes
         self.curvatures = rest.curvature + sums.curvatures
 
-    def __getitem__(self, j) -> Point:
+    def __getitem__(self, j: int) -> Point:
         arrays = (self.steps, self.values, self.slopes, self.curvatures)
         return Point(*(float(array[j]) for array in arrays))
 
 
-def bracketed(penalty: Penalty, line: Line, guess: float, tolerance: float):
+def bracketed(penalty: Penalty, line: Line, guess: float, tolerance: float) -> tuple[float, float]:
     """Return a step >= 0 with f within `tolerance` of its minimum, and f there.
 
     f has many small kinks, so it is nearly smooth, and the secant method finds the zero of its
@@ -179,7 +184,7 @@ def bracketed(penalty: Penalty, line: Line, guess: float, tolerance: float):
     """
     rest = Point(0.0, penalty.c, penalty.b, penalty.a)
 
-    def evaluate(*steps):
+    def evaluate(*steps: float) -> list[Point]:
         sums = line.evaluate(steps)
         return [rest.plus(_point(sums, j, step)) for j, step in enumerate(steps)]
 
@@ -208,11 +213,11 @@ def bracketed(penalty: Penalty, line: Line, guess: float, tolerance: float):
     return best.step, best.value
 
 
-def _point(sums, j, step):
+def _point(sums: LineSums, j: int, step: float) -> Point:
     return Point(step, float(sums.values[j]), float(sums.slopes[j]), float(sums.curvatures[j]))
 
 
-def _promising(left, right):
+def _promising(left: Point, right: Point) -> tuple[float, float]:
     """Return a step in the bracket where the minimum is likely, and a lower bound on f there.
 
     If the curvatures are equal (hinge losses), f is above both pieces, and the step is the minimum
@@ -235,90 +240,95 @@ def _promising(left, right):
 
 # --- Arnosti's searches -----------------------------------------------------------------
 
-_BETA = 0.2  # how much finer each grid is than the last
-_WINDOW = 0.02  # gamma: the width at which the three-point search stops
-# The paper does not give GCA2's thresholds. The first grid begins 1 before the last step, and the
-# second one beta / 2. If steps change by less than half of that, the grid is not needed.
-_FIRST_GRID, _SECOND_GRID = 0.5, 0.1
-# The uncertainty halves when a step is near the last one, and doubles when it is not.
-_CHANGE = 2.0
-_LARGEST = 1.0
-# After this many steps downhill the stride grows.
-_SAME_STRIDES = 8
 # The finest spacings and windows, as a fraction of the step: for large steps, smaller ones would
 # be lost in rounding.
 _FINE = 1e-6
 
 
-def grid(penalty: Penalty, line: Line) -> tuple[float, float]:
+def grid(
+    penalty: Penalty, line: Line, settings: StepSettings = StepSettings()
+) -> tuple[float, float]:
     """Return the best step of three grids, from 0 to 2 and twice around the best, and f there."""
     best, lowest = 1.0, np.inf
-    begin, end, spacing = 0.0, 2.0, _BETA
+    begin, end, spacing = 0.0, 2.0, settings.spacing
     for _ in range(3):
-        steps = np.arange(begin, end, spacing)
-        values = penalty.at(steps) + line.evaluate(steps).values
+        steps = [begin]
+        while steps[-1] + spacing < end:
+            steps.append(steps[-1] + spacing)
+        values = penalty.at(np.array(steps)) + line.evaluate(steps).values
         if values.min() < lowest:
             best, lowest = float(steps[values.argmin()]), float(values.min())
-        begin, end, spacing = best - 0.5 * spacing, best + 0.5 * spacing, _BETA * spacing
+        begin, end = best - 0.5 * spacing, best + 0.5 * spacing
+        spacing *= settings.spacing
     return best, lowest
 
 
-class TruncatedGrid:
-    """GCA2's search; remembers the last step and its uncertainty."""
+class Follower(ABC):
+    """A search that begins at the last step, as wide as steps have changed lately."""
 
-    def __init__(self):
-        self.last, self.uncertainty = 0.0, 1.0
+    def __init__(self, settings: StepSettings = StepSettings()):
+        self.settings = settings
+        self.last, self.uncertainty = settings.first, settings.most_uncertain
 
     def __call__(self, penalty: Penalty, line: Line) -> tuple[float, float]:
-        f = _Remembered(penalty, line)
-        step = self.last
-        if self.uncertainty >= _FIRST_GRID:
-            step = _downhill(f, step - 1.0, _BETA)
-        if self.uncertainty >= _SECOND_GRID:
-            step = _downhill(f, step - 0.5 * _BETA, _BETA**2)
-        step = _downhill(f, step - 0.5 * _BETA**2, _BETA**3)
-        self.uncertainty = _next_uncertainty(self.uncertainty, step - self.last)
+        f, settings = _Remembered(penalty, line), self.settings
+        step = self.find(f)
+        if abs(step - self.last) <= 0.5 * self.uncertainty:
+            self.uncertainty = max(self.uncertainty / settings.change, settings.least_uncertain)
+        else:
+            self.uncertainty = min(self.uncertainty * settings.change, settings.most_uncertain)
         self.last = step
         return step, f(step)
 
-
-def _downhill(f, step, spacing):
-    """Walk downhill from `step`, in either direction, to a minimum; not below 0.
-
-    The paper walks to the right only, and stays at a start that is too far to the right. It also
-    has the same stride for any distance.
-    """
-    step, stride, n_strides = max(0.0, step), spacing, 0
-    while True:
-        ahead, back = step + stride, max(0.0, step - stride)
-        if f(ahead) < f(step):
-            step = ahead
-        elif back < step and f(back) <= f(step):
-            step = back
-        elif stride > max(spacing, _FINE * step):
-            stride = max(spacing, 0.25 * stride)
-            continue
-        else:
-            return step
-        n_strides += 1
-        if n_strides > _SAME_STRIDES:
-            stride *= 2.0
+    @abstractmethod
+    def find(self, f: "_Remembered") -> float:
+        """Return a step where f is low."""
 
 
-class ThreePoint:
-    """TCA's search; remembers the last step and its uncertainty."""
+class TruncatedGrid(Follower):
+    """GCA2's search."""
 
-    def __init__(self):
-        self.last, self.uncertainty = 0.0, 1.0
+    def find(self, f: "_Remembered") -> float:
+        beta, step = self.settings.spacing, self.last
+        if self.uncertainty >= self.settings.coarse_grid:
+            step = self._downhill(f, step - 1.0, beta)
+        if self.uncertainty >= self.settings.middle_grid:
+            step = self._downhill(f, step - 0.5 * beta, beta**2)
+        return self._downhill(f, step - 0.5 * beta**2, beta**3)
 
-    def __call__(self, penalty: Penalty, line: Line) -> tuple[float, float]:
-        f = _Remembered(penalty, line)
-        width = max(self.uncertainty, _FINE * self.last)
-        low, middle, high = (self.last + t * width for t in (-1.0, 0.0, 1.0))
+    def _downhill(self, f: "_Remembered", step: float, spacing: float) -> float:
+        """Walk to the right while that leads downhill.
+
+        The paper has the same stride for any distance. And if the minimum is to the left, it stays
+        at the start, and comes nearer by one start after the other: if it is far, this walk turns
+        round instead.
+        """
+        most = self.settings.same_strides
+        stride, n_strides = spacing, 0
+        if not f(step + stride) < f(step) and f(step - most * stride) < f(step):
+            stride = -most * stride
+        while True:
+            if f(step + stride) < f(step):
+                step, n_strides = step + stride, n_strides + 1
+                if n_strides > most or stride < 0.0:
+                    stride *= 2.0
+            elif abs(stride) > max(spacing, _FINE * abs(step)):
+                stride = math.copysign(max(spacing, 0.25 * abs(stride)), -stride)
+            else:
+                return step
+
+
+class ThreePoint(Follower):
+    """TCA's search."""
+
+    def find(self, f: "_Remembered") -> float:
+        settings, last = self.settings, self.last
+        width = max(self.uncertainty, _FINE * abs(last))
+        low, middle, high = last - width, last, last + width
         n_moves = 0
         while f(middle) > 0.0:  # the objective is never negative
-            narrow = high - low <= max(_WINDOW, _FINE * abs(middle))
-            far = n_moves >= _SAME_STRIDES  # the paper has the same stride for any distance
+            narrow = high - low <= max(settings.window, _FINE * abs(middle))
+            far = n_moves >= settings.same_strides
             if narrow and not far:
                 break
             stride = 2.0 if far else 1.0
@@ -334,26 +344,17 @@ class ThreePoint:
                 left, right = (f(middle) / f(low)) ** 2, (f(middle) / f(high)) ** 2
                 low = (middle + left * low) / (1.0 + left)
                 high = (middle + right * high) / (1.0 + right)
-        middle = max(0.0, middle)  # a minimum below 0 means that f is lowest at 0
-        self.uncertainty = _next_uncertainty(self.uncertainty, middle - self.last)
-        self.last = middle
-        return middle, f(middle)
-
-
-def _next_uncertainty(uncertainty, change):
-    """Return the next uncertainty, by h(x) = x / 2; at least the width of the window."""
-    if abs(change) <= 0.5 * uncertainty:
-        return max(uncertainty / _CHANGE, _WINDOW)
-    return min(uncertainty * _CHANGE, _LARGEST)
+        return middle
 
 
 class _Remembered:
     """f at single steps, each of them evaluated once."""
 
-    def __init__(self, penalty, line):
-        self.penalty, self.line, self.known = penalty, line, {}
+    def __init__(self, penalty: Penalty, line: Line):
+        self.penalty, self.line = penalty, line
+        self.known: dict[float, float] = {}
 
-    def __call__(self, step):
+    def __call__(self, step: float) -> float:
         if step not in self.known:
             value = self.penalty.at(step) + self.line.evaluate([step]).values[0]
             self.known[step] = float(value)

@@ -18,6 +18,7 @@ from widemargin.arrays import as_array, move_to, on_host
 from widemargin.certificate import Certificate, certificate_of, lower_bound, upper_bound
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem
+from widemargin.risk import Cut
 from widemargin.solvers.line_search import Penalty
 from widemargin.solvers.proof import proof_for
 
@@ -42,7 +43,7 @@ class Place:
     made_of: float = 0.0  # the size of the coefficients and offsets whose scores were summed up
 
     @property
-    def penalty(self):
+    def penalty(self) -> float:
         return 0.5 * float(self.vector @ self.vector)
 
 
@@ -52,7 +53,7 @@ class Plane(NamedTuple):
     a: np.ndarray
     e: np.ndarray
     constant: float
-    code: object
+    code: Any
 
 
 class Answer(NamedTuple):
@@ -66,22 +67,15 @@ class Answer(NamedTuple):
 
 
 class Oracle:
-    """Answers by rows and a risk.
-
-    Parameters
-    ----------
-    problem : Problem
-    monitor : Monitor
-        Its phases add up times.
-    """
+    """Answers by rows and a risk; the monitor's phases add up times."""
 
     def __init__(self, problem: Problem, monitor: Monitor):
         self.problem, self.monitor = problem, monitor
         self.intercept, self.outputs = problem.intercept, problem.risk.outputs
         self.n_features = problem.rows.n_features
-        self.proof = proof_for(problem)
+        self.proof: Any = proof_for(problem)
 
-    def begin(self, center: Place, dual) -> tuple[list[Plane], Answer]:
+    def begin(self, center: Place, dual: Any) -> tuple[list[Plane], Answer]:
         """Return the planes of the dual variables `dual`, and the answer to a step of zero."""
         self._add_scores(center)
         with self.monitor.phase("planes"):
@@ -99,7 +93,7 @@ class Oracle:
             cut = self.problem.risk.cut(target.scores)
         return self._answer_at(1.0, target, cut)
 
-    def _answer_at(self, step, place, cut):
+    def _answer_at(self, step: float, place: Place, cut: Cut) -> Answer:
         """Answer with a plane at the place itself, whose scores are new."""
         penalty = place.penalty
         place.made_of = math.sqrt(2.0 * penalty) + _largest(place.free)
@@ -156,7 +150,7 @@ class Oracle:
             cut = self.problem.risk.cut(target.scores)
         return self._answer(step, center, value, cut, target)
 
-    def certify(self, best: Place, slopes, dual) -> tuple[Certificate, object]:
+    def certify(self, best: Place, slopes: list, dual: Any) -> tuple[Certificate, Any]:
         """Recompute both values: of the best point, and of the planes' slopes, if there are any.
 
         Return the certificate and the dual variables.
@@ -168,7 +162,7 @@ class Oracle:
             dual = self.proof.dual(slopes)
         return certificate_of(primal, lower_bound(self.problem, dual, tol)[0]), dual
 
-    def place(self, coef, offset) -> Place:
+    def place(self, coef: np.ndarray, offset: Any) -> Place:
         """Return the place of a State's coef and offset."""
         vector, free = as_array(coef, np.float64).ravel(), np.empty(0)
         offset = np.atleast_1d(np.asarray(offset, dtype=np.float64))
@@ -178,32 +172,32 @@ class Oracle:
             free = offset
         return Place(vector, free)
 
-    def split(self, place: Place):
+    def split(self, place: Place) -> tuple[np.ndarray, Any]:
         """Return (coef, offset) of a place, shaped as a State's."""
         coef = place.vector[: self._size()].reshape(-1, *self.outputs)
         return coef, self._offset(place)
 
-    def _size(self):
+    def _size(self) -> int:
         """Return how many coefficients there are."""
         return self.n_features * int(np.prod(self.outputs, dtype=int))
 
-    def _offset(self, place):
+    def _offset(self, place: Place) -> Any:
         if self.intercept is Intercept.NONE:
             return np.zeros(self.outputs) if self.outputs else 0.0
         offset = np.concatenate([on_host(place.vector[self._size() :]), place.free])
         return offset if self.outputs else float(offset[0])
 
-    def _answer(self, step, center, value, cut, at) -> Answer:
+    def _answer(self, step: float, center: Place, value: float, cut: Cut, at: Place) -> Answer:
         code = self.proof.code(cut, self.split(at)[0])
         with self.monitor.phase("planes"):
             plane = self._plane(self._combine(cut.slope), cut.slope, cut.constant, code)
         return Answer(step, center, value, plane, cut.active)
 
-    def _rounded(self, place):
+    def _rounded(self, place: Place) -> np.ndarray | None:
         """Round the coefficients of two classes if rows want that; return what `scores` takes."""
         return None if self.outputs else self.problem.rows.round(place.vector[: self.n_features])
 
-    def _add_scores(self, place, coef=None):
+    def _add_scores(self, place: Place, coef: np.ndarray | None = None) -> None:
         """Compute the scores of a place; `coef` may be the result of `_rounded`."""
         with self.monitor.phase("scores"):
             coef = self.split(place)[0] if coef is None else coef
@@ -213,17 +207,19 @@ class Oracle:
             if np.any(offset := self._offset(place)):
                 place.scores += move_to(offset, place.scores)
 
-    def _combine(self, slope):
+    def _combine(self, slope: np.ndarray) -> np.ndarray:
         return self.problem.rows.combine(slope).ravel()
 
-    def _plane(self, a, slope, constant, code) -> Plane:
+    def _plane(self, a: np.ndarray, slope: np.ndarray, constant: float, code: Any) -> Plane:
         """Return the plane of one slope of the risk; a is X^T of the slope."""
         if self.intercept is Intercept.NONE:
             return Plane(a, np.empty(0), constant, code)
         total, size = on_host(slope.sum(axis=0)), on_host(np.abs(slope).sum(axis=0))
         return self.with_intercept(a, np.atleast_1d(total), size, constant, code)
 
-    def with_intercept(self, a, e, size, constant, code) -> Plane:
+    def with_intercept(
+        self, a: np.ndarray, e: np.ndarray, size: Any, constant: float, code: Any
+    ) -> Plane:
         """Return a plane with slopes a in w and e in b; `size` are sums of the |terms| of e."""
         e[np.abs(e) <= ROUNDING * size] = 0.0
         if self.intercept is Intercept.PENALIZED:
@@ -231,5 +227,5 @@ class Oracle:
         return Plane(a, e, constant, code)
 
 
-def _largest(offsets):
+def _largest(offsets: np.ndarray) -> float:
     return float(np.abs(offsets).max(initial=0.0))

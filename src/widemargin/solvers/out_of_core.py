@@ -11,16 +11,19 @@ that the tolerance is reached, both values are computed in one pass over the dis
 import threading
 import time
 from queue import Empty, Full, Queue
+from typing import Any
 
 import numpy as np
 
 from widemargin.arrays import parts_of
 from widemargin.certificate import certificate_of, certify_in_one_pass
+from widemargin.data.blocks import Block
+from widemargin.data.rows import BlockRows
 from widemargin.kernels import coordinate as kernels
 from widemargin.kernels import rows as row_kernels
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
-from widemargin.risk import Bound
+from widemargin.risk import Bound, MarginRisk
 from widemargin.solvers.absorbed import constant_feature, kept
 from widemargin.solvers.multiple import improved
 from widemargin.solvers.pieces import Piece
@@ -37,8 +40,11 @@ _BLOCKS_AHEAD, _BLOCKS_IN_MEMORY = 2, 8
 _BLOCK_BYTES = 4 << 20
 _NO_MEAN_DOT, _NO_REST = np.empty(0), 0
 
+#: a problem of two classes over rows on disk
+DiskProblem = Problem[BlockRows, MarginRisk]
 
-def bytes_beside_rows(problem):
+
+def bytes_beside_rows(problem: Problem) -> int:
     """Return the bytes of w, alpha and the blocks being read, which do not depend on the
     budget."""
     n, d = problem.rows.n_rows, problem.rows.n_features
@@ -63,7 +69,7 @@ class OutOfCore:
 
     def __init__(
         self,
-        problem: Problem,
+        problem: DiskProblem,
         state: State,
         monitor: Monitor,
         seed: int,
@@ -73,7 +79,7 @@ class OutOfCore:
         risk = problem.risk
         self.random = np.random.default_rng(seed)
         self.generator = self.random.integers(1, 2**63, 1).astype(np.uint64)
-        self.n_counted = max(1, np.count_nonzero(risk.cost))
+        self.n_counted = max(1, int(np.count_nonzero(risk.cost)))
         self.alpha = np.array(state.dual)
         self.seen_gap = risk.cost.astype(np.float32)
         # Random access to w takes half the time in single precision. Checks restore the exact w.
@@ -94,7 +100,7 @@ class OutOfCore:
 
     # --- pieces ---------------------------------------------------------------------------
 
-    def piece(self, block, wanted):
+    def piece(self, block: Block, wanted: np.ndarray) -> Piece:
         """Return the rows of a block that the mask `wanted` selects; views if that is all."""
         risk, size = self.problem.risk, block.end - block.begin
         part = slice(block.begin, block.end)
@@ -112,14 +118,16 @@ class OutOfCore:
             self._set_intercept(float(norms.mean()))
         return piece if wanted.all() else piece.take(np.flatnonzero(wanted))
 
-    def _set_intercept(self, mean_square):
+    def _set_intercept(self, mean_square: float) -> None:
         intercept = self.problem.intercept
         mean_cost = float(self.problem.risk.cost.sum()) / self.n_counted
         scale = self.settings.constant_feature
         self.offset[2] = constant_feature(intercept, mean_square, mean_cost, scale)
         self.offset[0] *= kept(intercept, self.offset[2])
 
-    def visit(self, piece, too_large=np.inf, too_small=-np.inf):
+    def visit(
+        self, piece: Piece, too_large: float = np.inf, too_small: float = -np.inf
+    ) -> np.ndarray:
         """Visit all rows of a piece once; return those that shrinking would keep.
 
         A row is shrunk if its gradient is beyond `too_large` at 0, or beyond `too_small` at C.
@@ -157,16 +165,16 @@ class OutOfCore:
         self.monitor.iteration += len(piece) / self.n_counted
         return np.flatnonzero(status != kernels.SHRUNK)
 
-    def absorb_intercept(self):
+    def absorb_intercept(self) -> None:
         """Update the intercept by its constant feature, see absorbed.py."""
         self.offset[0] = kept(self.problem.intercept, self.offset[2]) * self._model_offset()
 
-    def _model_offset(self):
+    def _model_offset(self) -> float:
         return float(self.offset[0] + self.offset[1] * self.offset[2])
 
     # --- gap checks -----------------------------------------------------------------------
 
-    def worth_checking(self):
+    def worth_checking(self) -> bool:
         """Return, after a pass over the disk, whether a check is due or would succeed."""
         self.predicted = self.optimism * float(self.seen_gap.sum(dtype=np.float64))
         since, settings = self.passes - self.checked_at, self.settings
@@ -181,7 +189,7 @@ class OutOfCore:
             dual += self.problem.risk.part(part.start, part.stop).dual_sum(self.alpha[part])
         return self.predicted <= self.monitor.tol * (dual + self.predicted)
 
-    def check(self, active=0):
+    def check(self, active: int = 0) -> None:
         """Compute both values in one pass over the disk; restore the exact w."""
         problem, monitor, risk = self.problem, self.monitor, self.problem.risk
         with monitor.phase("checks"):
@@ -223,22 +231,22 @@ class Reader:
     Use it as a context manager. `busy` is the time in seconds that it spent reading.
     """
 
-    def __init__(self, rows):
+    def __init__(self, rows: BlockRows):
         self.rows = rows
         self.queue: Queue = Queue(_BLOCKS_AHEAD)
         self.stopped = threading.Event()
         self.thread = threading.Thread(target=self._read, name="reader", daemon=True)
         self.busy = 0.0
 
-    def __enter__(self):
+    def __enter__(self) -> "Reader":
         self.thread.start()
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         self.stopped.set()
         self.thread.join()
 
-    def take(self, timeout):
+    def take(self, timeout: float) -> Any:
         """Return the next block, END_OF_PASS, or None if there is none within `timeout` seconds.
 
         Errors of the thread are raised here.
@@ -251,7 +259,7 @@ class Reader:
             raise item
         return item
 
-    def _read(self):
+    def _read(self) -> None:
         try:
             while not self.stopped.is_set():
                 blocks = iter(self.rows.blocks())
@@ -266,7 +274,7 @@ class Reader:
         except BaseException as error:
             self._put(error)
 
-    def _put(self, item):
+    def _put(self, item: Any) -> bool:
         """Wait for room in the queue; return False if the thread has to stop."""
         while not self.stopped.is_set():
             try:

@@ -27,20 +27,20 @@ class Piece:
     y: np.ndarray
     cost: np.ndarray
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.ids.size
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> int:
         return sum(array.nbytes for array in (*self.arrays, *self._columns().values()))
 
-    def scores(self, w):
+    def scores(self, w: np.ndarray) -> np.ndarray:
         """Return w.x of each row, (m,)."""
         scores = np.empty(len(self))
         kernels.scores(self.arrays, w, 0, len(self), scores)
         return scores
 
-    def take(self, index):
+    def take(self, index: np.ndarray) -> "Piece":
         """Return a copy of the rows `index`, which is increasing, as a piece."""
         values, indices, indptr = self.arrays
         lengths = np.diff(indptr)[index]
@@ -54,7 +54,7 @@ class Piece:
         )
 
     @staticmethod
-    def joined(pieces):
+    def joined(pieces: list["Piece"]) -> "Piece":
         """Return the rows of several pieces as one piece."""
         ends = np.cumsum([piece.arrays[2][-1] for piece in pieces])
         starts = [0, *ends[:-1]]
@@ -70,5 +70,5 @@ class Piece:
             **{name: np.concatenate([c[name] for c in columns]) for name in columns[0]},
         )
 
-    def _columns(self):
+    def _columns(self) -> dict[str, np.ndarray]:
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "arrays"}

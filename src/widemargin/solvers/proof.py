@@ -6,14 +6,21 @@ packed slopes are stored. Otherwise, the point at which a plane touches the risk
 plane can be recomputed from it and the rows.
 """
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 import numpy as np
 
 from widemargin.certificate import feasible_near
+from widemargin.data.rows import Rows
 from widemargin.problem import Intercept, Problem, Tangents
-from widemargin.risk import RowRisk
+from widemargin.risk import Cut, RowRisk
+
+#: (weight, code of a slope) of a convex combination
+Slopes = Sequence[tuple[float, Any]]
 
 
-def proof_for(problem: Problem):
+def proof_for(problem: Problem) -> "DualVariables | Points":
     """Return the proof of this problem: what it stores for each plane."""
     return DualVariables(problem) if isinstance(problem.risk, RowRisk) else Points(problem)
 
@@ -21,11 +28,11 @@ def proof_for(problem: Problem):
 class DualVariables:
     """Slopes, packed by the risk; their combination is one array of dual variables."""
 
-    def __init__(self, problem):
+    def __init__(self, problem: Problem[Rows, RowRisk]):
         self.problem, self.risk = problem, problem.risk
         self.merge = problem.risk.merge
 
-    def known(self, dual, first_cut):
+    def known(self, dual: np.ndarray, first_cut: Cut) -> Iterator[tuple]:
         """Yield (slope, constant, code) of the planes of the dual variables `dual`."""
         risk = self.risk
         A = feasible_near(self.problem, dual)
@@ -35,11 +42,11 @@ class DualVariables:
         if A.any():
             yield -A, risk.dual(A), -A
 
-    def code(self, cut, coef):
+    def code(self, cut: Cut, coef: np.ndarray) -> Any:
         """Return the code to store for a cut made at `coef`."""
         return cut.code
 
-    def dual(self, slopes):
+    def dual(self, slopes: Slopes) -> Any:
         """Return the dual variables of a State for a combination [(weight, code)]."""
         return self.risk.unsigned(self.risk.weighted_sum(slopes))
 
@@ -47,19 +54,21 @@ class DualVariables:
 class Points:
     """Points at which planes touch the risk; methods as in `DualVariables`."""
 
-    def __init__(self, problem):
+    def __init__(self, problem: Problem):
         self.problem = problem
 
-    def known(self, dual, first_cut):
+    def known(self, dual: Tangents, first_cut: Cut) -> Iterator[tuple]:
         for coef in dual.coefs:
             cut = self.problem.risk.cut(self.problem.rows.scores(coef))
             yield cut.slope, cut.constant, self.code(cut, coef)
 
-    def code(self, cut, coef):
+    def code(self, cut: Cut, coef: np.ndarray) -> Tangents:
         return Tangents(np.ones(1), coef[None])
 
-    def merge(self, code, weight, other, other_weight):
+    def merge(
+        self, code: Tangents, weight: float, other: Tangents, other_weight: float
+    ) -> Tangents:
         return Tangents.weighted_sum([(weight, code), (other_weight, other)])
 
-    def dual(self, slopes):
+    def dual(self, slopes: Slopes) -> Tangents:
         return Tangents.weighted_sum(slopes)

@@ -16,7 +16,14 @@ from widemargin.kernels import bundle
 _ROUNDING = 1e-12
 
 
-def ascend(H, c, E, z, nu, tolerance: float) -> None:
+def ascend(
+    H: np.ndarray,
+    c: np.ndarray,
+    E: np.ndarray,
+    z: np.ndarray,
+    nu: np.ndarray,
+    tolerance: float,
+) -> None:
     """Move z (m,) to the maximum, within `tolerance` in value.
 
     nu (1 + q,) has the multipliers of the last solution, and receives those of the new one: the
@@ -33,7 +40,7 @@ def ascend(H, c, E, z, nu, tolerance: float) -> None:
     nu[0], nu[1 + held] = multipliers[0], multipliers[1:] / unit
 
 
-def _held_offsets(E, nu):
+def _held_offsets(E: np.ndarray, nu: np.ndarray) -> np.ndarray:
     """Return the indices of the offsets that the constraints determine, all but one at most.
 
     If the slopes of every plane sum to zero, as those of a multi-class loss do, any number can be

@@ -5,7 +5,7 @@ at once. A new solver is a file with a class, see base.py, and an entry of `SOLV
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -51,6 +51,9 @@ class Declaration:
         The rows it takes. On a cluster it must be a `base.AsksOracle`.
     counts : {"pass", "iteration"}
         What `max_iter` and `n_iter_` count.
+    published : str
+        The paper and algorithm that it follows to the letter, also in when it stops; "" if it
+        stops by the certified gap. Such a solver is taken by name only, and lists leave it out.
     splits_rows : bool
         Whether it can use several threads for one problem.
     shares_passes : bool
@@ -64,6 +67,7 @@ class Declaration:
     classes: Mapping[RiskKind, str]
     rows: tuple[Place, ...]
     counts: Literal["pass", "iteration"]
+    published: str = ""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     told: tuple[Literal["seed", "memory_budget"], ...] = ()
     splits_rows: bool = False
@@ -99,6 +103,50 @@ def _cutting_planes(name: str, summary: str, *more_rows: Place) -> Declaration:
         rows=(Place.MEMORY, Place.PRODUCTS, Place.DISK, Place.GPU, *more_rows),
         counts="iteration",
         splits_rows=True,
+    )
+
+
+def _published(name: str, paper: str, kind: str, **declared: Any) -> Declaration:
+    return Declaration(
+        name=f"{name}-paper",
+        summary=f"{name} as published",
+        classes={RiskKind.MARGIN: kind},
+        published=paper,
+        **declared,
+    )
+
+
+def _published_descent(name: str, paper: str) -> Declaration:
+    return _published(
+        name,
+        paper,
+        "widemargin.solvers.published_descent:PublishedDescent",
+        arguments={"schedule": name},
+        told=("seed",),
+        rows=(Place.MEMORY,),
+        counts="pass",
+    )
+
+
+def _published_out_of_core(name: str, paper: str, kind: str, **arguments: Any) -> Declaration:
+    return _published(
+        name,
+        paper,
+        f"widemargin.solvers.published_disk:{kind}",
+        arguments=arguments,
+        told=("memory_budget", "seed"),
+        rows=(Place.DISK,),
+        counts="pass",
+        keeps_checkpoints=True,
+    )
+
+
+def _published_planes(name: str, paper: str) -> Declaration:
+    return replace(
+        _cutting_planes(name, f"{name} as published"),
+        name=f"{name}-paper",
+        classes=dict.fromkeys(RiskKind, "widemargin.solvers.cutting_plane:PublishedPlanes"),
+        published=paper,
     )
 
 
@@ -141,18 +189,45 @@ SOLVERS: dict[str, Declaration] = {
         _out_of_core("stream", "StreamSVM", "widemargin.solvers.stream:Stream"),
         _out_of_core("bm", "block minimization", _BLOCK_MINIMIZATION, selective=False),
         _out_of_core("sbm", "selective block minimization", _BLOCK_MINIMIZATION, selective=True),
+        _published_descent("dcd", "Hsieh et al. 2008, Algorithm 3; LIBLINEAR"),
+        _published_descent("acf", "Glasmachers & Dogan 2013, Algorithms 2 to 4"),
+        _published_planes("cpa", "Joachims 2006, Algorithm 1"),
+        _published_planes("ocas", "Franc & Sonnenburg 2008, Algorithm 1"),
+        _published_planes("gca", "Arnosti 2010, Algorithm 1"),
+        _published_planes("gca2", "Arnosti 2010, Algorithm 2"),
+        _published_planes("tca", "Arnosti 2010, Algorithm 3"),
+        _published_out_of_core(
+            "stream",
+            "Matsushima, Vishwanathan & Smola 2012, Algorithms 1 and 2",
+            "PublishedStream",
+        ),
+        _published_out_of_core(
+            "bm", "Yu, Hsieh, Chang & Lin 2010, Algorithm 1", "PublishedBlocks", selective=False
+        ),
+        _published_out_of_core(
+            "sbm", "Chang & Roth 2011, Algorithm 1", "PublishedBlocks", selective=True
+        ),
     )
 }
 
 
-def names(rows: Place | None = None, risk: RiskKind | None = None) -> tuple[str, ...]:
-    """Return the names of the solvers that can work on such rows, and on such a risk."""
-    return tuple(name for name, solver in SOLVERS.items() if solver.takes(rows, risk))
+def names(
+    rows: Place | None = None, risk: RiskKind | None = None, published: bool = False
+) -> tuple[str, ...]:
+    """Return the names of the solvers that can work on such rows, and on such a risk.
+
+    `published` adds those that follow a paper to the letter.
+    """
+    return tuple(
+        name
+        for name, solver in SOLVERS.items()
+        if solver.takes(rows, risk) and (published or not solver.published)
+    )
 
 
-def only_for(rows: Place) -> tuple[str, ...]:
-    """Return the names of the solvers that can work on such rows, and on no others."""
-    return tuple(name for name, solver in SOLVERS.items() if solver.rows == (rows,))
+def only_for(rows: Place, published: bool = False) -> tuple[str, ...]:
+    """As `names`, of the solvers that can work on no other rows."""
+    return tuple(name for name in names(rows, None, published) if SOLVERS[name].rows == (rows,))
 
 
 def quoted(solvers: tuple[str, ...]) -> str:

@@ -3,11 +3,11 @@
 A solver is given its settings and has no tuned numbers of its own. So a test, an ablation or a
 variant of an algorithm changes settings, and nothing else. Numbers that follow from the precision
 of float64 are not settings; they stay where they are used.
-
-This module imports no NumPy, so that the registry of solvers can have it.
 """
 
 from dataclasses import dataclass
+from math import inf
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -169,6 +169,46 @@ class CoordinateSettings:
 
 
 @dataclass(frozen=True)
+class StepSettings:
+    """How "gca", "gca2" and "tca" search for a step: see line_search.py. Steps may be negative.
+
+    Arnosti 2010 gives `spacing` and `window`, and that the first uncertainty is 1 and halves of it
+    count; the other numbers are open in the paper.
+
+    Attributes
+    ----------
+    spacing : float
+        The first grid's; each grid is finer than the last one by this factor: beta.
+    window : float
+        TCA ends when its window is this narrow: gamma.
+    first : float
+        The step from which the first search begins. From 0, the minimum of many first searches,
+        TCA would find 0 again.
+    coarse_grid, middle_grid : float
+        GCA2's first grid is needed from the first uncertainty on, the second one from the second:
+        t2 and t1. The first grid begins 1 before the last step, the second one beta / 2 before.
+    change : float
+        The uncertainty falls by this factor if the step is within half of it of the last step,
+        and else grows by it.
+    least_uncertain, most_uncertain : float
+        Its bounds. With less than half of `window`, TCA would not move at all.
+    same_strides : float
+        After this many steps in one direction, a search takes longer ones: the paper has the same
+        stride for any distance.
+    """
+
+    spacing: float = 0.2
+    window: float = 0.02
+    first: float = 0.1
+    coarse_grid: float = 0.5
+    middle_grid: float = 0.1
+    change: float = 2.0
+    least_uncertain: float = 0.02
+    most_uncertain: float = 1.0
+    same_strides: float = 8
+
+
+@dataclass(frozen=True)
 class CuttingPlaneSettings:
     """The settings of cutting planes: see cutting_plane.py, oracle.py and bundle.py.
 
@@ -187,6 +227,13 @@ class CuttingPlaneSettings:
         Planes that were not used for this many iterations are dropped.
     bundle_bytes, fewest_planes, most_planes : int
         All planes take at most this many bytes, but so few planes are always possible.
+    steps : StepSettings
+        How "gca", "gca2" and "tca" search for a step.
+    rule : {"certified", "objective", "risk"}
+        When a run ends: at a certified gap of `tol`. Or, as papers have it, when the objective is
+        at most the fraction `tol` of itself above the reduced problem's value at the current
+        point; or when the risk there is above the planes by at most `tol` times its value at 0:
+        the mean hinge loss by `tol`.
     """
 
     smallest_step: float = 0.02
@@ -198,6 +245,23 @@ class CuttingPlaneSettings:
     bundle_bytes: int = 1 << 30
     fewest_planes: int = 16
     most_planes: int = 1000
+    steps: StepSettings = StepSettings()
+    rule: Literal["certified", "objective", "risk"] = "certified"
+
+
+@dataclass(frozen=True)
+class PublishedDescentSettings:
+    """The settings of "dcd-paper" and "acf-paper": see published_descent.py.
+
+    Attributes
+    ----------
+    lowest, highest, rate : float
+        Bounds of preferences, and how fast they change: Glasmachers & Dogan's numbers.
+    """
+
+    lowest: float = 1.0 / 20.0
+    highest: float = 20.0
+    rate: float = 1.0 / 5.0
 
 
 @dataclass(frozen=True)
@@ -245,6 +309,24 @@ class OutOfCoreSettings:
 
 
 @dataclass(frozen=True)
+class PublishedStreamSettings:
+    """The settings of "stream-paper": see published_disk.py.
+
+    Attributes
+    ----------
+    nearly_full, shrink : float
+        If more than this fraction of memory is used, eps is multiplied by the second number.
+    usable : float
+        The fraction of the memory for rows that entries of rows may take: evicted rows leave
+        holes, which are closed when there is no room behind the last row.
+    """
+
+    nearly_full: float = 0.9
+    shrink: float = 0.9
+    usable: float = 0.8
+
+
+@dataclass(frozen=True)
 class ChoiceSettings:
     """Where each solver pays: see auto.py, also for what the stretch is.
 
@@ -282,3 +364,24 @@ class ChoiceSettings:
     more_rows_per_feature: float = 1000
     nearly_a_parabola: float = 0.005
     adaptive_pays: float = 1.2
+
+
+#: the settings of "bm-paper" and "sbm-paper". A part is copied into one block, so that half of the
+#: memory is for the copy.
+PUBLISHED_OUT_OF_CORE = OutOfCoreSettings(overstep=1.0, usable=0.35)
+
+
+#: the settings of cutting planes as published, by method. No plane is dropped or merged, no small
+#: step takes the place of zero, and the reduced problem is solved as well as float64 can.
+PUBLISHED_PLANES = {
+    method: CuttingPlaneSettings(
+        smallest_step=0.0,
+        reduced_tolerance=1e-12,
+        idle_iterations=inf,
+        bundle_bytes=1 << 50,
+        most_planes=1 << 20,
+        steps=StepSettings(same_strides=1000),
+        rule="risk" if method == "cpa" else "objective",
+    )
+    for method in ("cpa", "ocas", "gca", "gca2", "tca")
+}

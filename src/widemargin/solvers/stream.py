@@ -24,7 +24,13 @@ from widemargin.kernels import coordinate as kernels
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
 from widemargin.solvers.base import Solver
-from widemargin.solvers.out_of_core import END_OF_PASS, OutOfCore, Reader, room_for_rows
+from widemargin.solvers.out_of_core import (
+    END_OF_PASS,
+    DiskProblem,
+    OutOfCore,
+    Reader,
+    room_for_rows,
+)
 from widemargin.solvers.pieces import Piece
 from widemargin.solvers.settings import OutOfCoreSettings
 
@@ -34,17 +40,9 @@ _PATIENCE = 0.05
 
 @dataclass(frozen=True)
 class Stream(Solver):
-    """Solver for margin risks over rows on disk.
+    """Solver for margin risks over rows on disk."""
 
-    Parameters
-    ----------
-    memory_budget : int
-        Bytes.
-    seed : int
-    settings : OutOfCoreSettings
-    """
-
-    memory_budget: int
+    memory_budget: int  # bytes
     seed: int = 0
     settings: OutOfCoreSettings = OutOfCoreSettings()
 
@@ -52,14 +50,16 @@ class Stream(Solver):
         """Improve `state` until `monitor` says stop; return the best points certified."""
         BlockRows.require(problem.rows, "solver 'stream'")
         room = room_for_rows(problem, self.memory_budget, self.settings)
-        return _Run(problem, state, monitor, room, self.seed, self.settings).run()
+        return _Run(problem, state, monitor, room, self).run()
 
 
 class _Run(OutOfCore):
-    def __init__(self, problem, state, monitor, room: float, seed: int, settings):
-        super().__init__(problem, state, monitor, seed, settings)
+    def __init__(
+        self, problem: DiskProblem, state: State, monitor: Monitor, room: float, solver: Stream
+    ):
+        super().__init__(problem, state, monitor, solver.seed, solver.settings)
         self.room = room
-        self.small_piece = min(settings.small_piece, room / 16)
+        self.small_piece = min(solver.settings.small_piece, room / 16)
         self.pieces: list[Piece] = []
         self.size = 0  # bytes of all pieces
         self.in_memory = np.zeros(problem.rows.n_rows, dtype=bool)
@@ -68,7 +68,7 @@ class _Run(OutOfCore):
         self.owed = 0.0  # how many visits to kept rows to make before the next block
         self.sweep_ends = self.n_counted  # the number of visits at which the sweep ends
 
-    def run(self):
+    def run(self) -> State:
         monitor = self.monitor
         self.check()
         with Reader(self.problem.rows) as reader:
@@ -86,7 +86,7 @@ class _Run(OutOfCore):
                     self.check(int(self.in_memory.sum()))
         return self.best
 
-    def _take(self, reader):
+    def _take(self, reader: Reader) -> bool:
         """Visit the next block, or kept rows if none was read; return whether a pass ended."""
         with self.monitor.phase("waiting"):
             block = reader.take(timeout=0.0 if self.pieces else _PATIENCE)
@@ -103,7 +103,7 @@ class _Run(OutOfCore):
             self._visit_kept()
         return False
 
-    def _visit_kept(self):
+    def _visit_kept(self) -> None:
         """Visit the rows of one piece, and drop those that are shrunk."""
         if self.turn >= len(self.pieces):
             self.random.shuffle(self.pieces)
@@ -117,7 +117,7 @@ class _Run(OutOfCore):
         else:
             self.turn += 1
 
-    def _keep(self, piece):
+    def _keep(self, piece: Piece) -> None:
         if len(piece) == 0:
             return
         if self.pieces and self.pieces[-1].nbytes + piece.nbytes < self.small_piece:
@@ -131,7 +131,7 @@ class _Run(OutOfCore):
         self.size += piece.nbytes
         self.in_memory[piece.ids] = True
 
-    def _let_go(self, index):
+    def _let_go(self, index: int) -> Piece:
         """Remove a piece from memory, and return it."""
         piece = self.pieces.pop(index)
         self.size -= piece.nbytes
@@ -140,7 +140,7 @@ class _Run(OutOfCore):
             self.turn -= 1
         return piece
 
-    def _end_sweep(self):
+    def _end_sweep(self) -> None:
         """After as many visits as there are rows, update eps and the intercept."""
         self.sweep_ends = self.visits + self.n_counted
         self.absorb_intercept()
