@@ -37,7 +37,7 @@ def predict(
     """
     check_output(out, model, data)
 
-    from widemargin import LinearRanker
+    from widemargin import LinearRanker, LinearSVC
     from widemargin.cli.inputs import read_data, read_model
     from widemargin.labels import whole_labels
     from widemargin.model_io import atomic_write
@@ -49,7 +49,7 @@ def predict(
         raise BadInput(f"--scores: {model} ranks; it predicts scores without this option")
     if probability and scores:
         raise BadInput("--probability and --scores exclude each other")
-    if probability and not hasattr(predictor, "predict_proba"):
+    if probability and not (isinstance(predictor, LinearSVC) and predictor.probability):
         raise BadInput(f"--probability: {model} was trained without --probability")
     X = read_data(data, n_features=predictor.n_features_in_, labelled=False).X
     results = {}
@@ -105,6 +105,7 @@ def evaluate(
     check_output(report, model, data)
     options.check_names(report, feature_names)
 
+    from widemargin import LinearRanker
     from widemargin.cli import reporting
     from widemargin.cli.inputs import read_data, read_model
     from widemargin.cli.metrics import check_labels
@@ -112,7 +113,7 @@ def evaluate(
 
     predictor = read_model(model)
     rows = read_data(data, n_features=predictor.n_features_in_)
-    if hasattr(predictor, "classes_"):
+    if not isinstance(predictor, LinearRanker):
         with reading(data):
             problem = check_labels(rows.y, predictor.classes_)
         if problem:

@@ -1,7 +1,7 @@
 """Input of the commands: data files and models."""
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -61,7 +61,7 @@ def _on_disk(path: str, labelled: bool) -> Data:
     return Data(rows, y, rows.qid, rows.weights)
 
 
-def with_features(X, n_features: int):
+def with_features(X: Any, n_features: int) -> Any:
     """Return the rows with exactly that many features, padded with zeros or cut."""
     if not scipy.sparse.issparse(X):
         return X.resized(n_features)
@@ -69,7 +69,7 @@ def with_features(X, n_features: int):
     return X
 
 
-def read_model(path: str):
+def read_model(path: str) -> Any:
     """Load a model; raises `BadInput` if that fails."""
     with reading(path):
         return load_model(path)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import numbers
 import sys
 from typing import Any
 
@@ -28,7 +29,7 @@ def write_stdout(text: str) -> None:
         sys.stdout.flush()
 
 
-def columns_as_text(first: list, second: list | None = None) -> str:
+def columns_as_text(first: list[Any], second: list[Any] | None = None) -> str:
     """Return one line per row: its value and, separated by tabs, its second value or values."""
     if second is None:
         return "".join(f"{value}\n" for value in first)
@@ -39,14 +40,16 @@ def columns_as_text(first: list, second: list | None = None) -> str:
     return "".join(lines)
 
 
-def _plain(value):
+def _plain(value: Any) -> Any:
     """Return a value for strict JSON: NumPy scalars as Python numbers, NaN and inf as None."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value) if math.isfinite(value) else None
     return value

@@ -3,7 +3,7 @@
 import importlib.util
 import os
 
-from widemargin import plot
+from widemargin import LinearSVCCV, plot
 from widemargin.cli.errors import BadInput
 from widemargin.model_io import atomic_write
 
@@ -19,7 +19,7 @@ def check(path: str) -> None:
         raise BadInput("--plot needs matplotlib: pip install 'widemargin[plot]'")
 
 
-def draw(model, path: str) -> None:
+def draw(model: LinearSVCCV, path: str) -> None:
     """Draw the mean score of each C.
 
     Parameters

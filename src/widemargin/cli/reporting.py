@@ -1,6 +1,7 @@
 """The HTML report of `--report`."""
 
 import os
+from typing import Any
 
 import typer
 
@@ -31,7 +32,9 @@ def read_names(path: str | None, n_features: int) -> list[str] | None:
     return names[:n_features]
 
 
-def write(context: typer.Context, model, rows: Data, path: str, names: list[str] | None) -> None:
+def write(
+    context: typer.Context, model: Any, rows: Data, path: str, names: list[str] | None
+) -> None:
     """Write the report on a model that a command has trained on rows."""
     with reading(context.params["data"]):
         judged = judge(model, rows.X, rows.y, rows.qid)
@@ -40,7 +43,7 @@ def write(context: typer.Context, model, rows: Data, path: str, names: list[str]
 
 def write_judged(
     context: typer.Context,
-    model,
+    model: Any,
     judged: Judged,
     path: str,
     names: list[str] | None,

@@ -94,7 +94,9 @@ def _check_whole(y: np.ndarray) -> None:
         )
 
 
-def make_model(task: TaskName, shared: dict, classify: dict, rank: dict):
+def make_model(
+    task: TaskName, shared: dict[str, Any], classify: dict[str, Any], rank: dict[str, Any]
+) -> Any:
     """Return the estimator of a task, from options shared by all tasks and options of one task."""
     if task is TaskName.classify:
         return LinearSVC(**shared, **classify)
@@ -103,7 +105,7 @@ def make_model(task: TaskName, shared: dict, classify: dict, rank: dict):
     return LinearRanker(**shared, **rank)
 
 
-def fit(model, data: Data, **more) -> None:
+def fit(model: Any, data: Data, **more: Any) -> None:
     """Fit without scikit-learn's ConvergenceWarning; see `early_stop`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -116,7 +118,7 @@ def fit(model, data: Data, **more) -> None:
             raise BadInput(str(error)) from error
 
 
-def early_stop(model) -> str:
+def early_stop(model: Any) -> str:
     """Return a warning that says why a fit stopped before `tol` and what its model proves."""
     return (
         f"{why_it_stopped(model, as_option)} before --tol {model.tol:g}; "
@@ -124,10 +126,10 @@ def early_stop(model) -> str:
     )
 
 
-def summarise(task: TaskName, model, data: Data) -> dict[str, Any]:
+def summarise(task: TaskName, model: Any, data: Data) -> dict[str, Any]:
     """Return a summary of a fit."""
     size = {"rows": data.X.shape[0], "features": data.X.shape[1]}
-    if hasattr(model, "classes_"):
+    if not isinstance(model, LinearRanker):
         size["classes"] = model.classes_.tolist()
     if task is TaskName.rank:
         size["groups"] = 1 if data.qid is None else len(np.unique(data.qid))
@@ -146,7 +148,7 @@ def summarise(task: TaskName, model, data: Data) -> dict[str, Any]:
     }
 
 
-def as_text(summary: dict[str, Any], model, data: Data) -> dict[str, str]:
+def as_text(summary: dict[str, Any], model: Any, data: Data) -> dict[str, str]:
     """Return the summary as named lines of text."""
     lines = {
         "task": summary["task"],
@@ -171,7 +173,7 @@ def _size(summary: dict[str, Any], data: Data) -> str:
     return ", ".join(words)
 
 
-def _loss(model) -> str:
+def _loss(model: Any) -> str:
     if not isinstance(model, LinearSVC):
         return "pairwise hinge"
     return "crammer_singer" if model.multi_class == "crammer_singer" else model.loss

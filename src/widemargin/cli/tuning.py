@@ -46,7 +46,7 @@ def check_scoring(name: str) -> None:
         )
 
 
-def make_model(data: Data, folds: int, **parameters) -> LinearSVCCV:
+def make_model(data: Data, folds: int, **parameters: Any) -> LinearSVCCV:
     """Return the estimator of the search; rows of one group stay in one fold."""
     cv = folds if data.qid is None else StratifiedGroupKFold(folds)
     return LinearSVCCV(cv=cv, **parameters)
