@@ -70,6 +70,7 @@ ALLOWED = {
     },
     "model_io": {
         "arrays",
+        "data",
         "estimators",
         "solver registry",
         "certificate",

@@ -29,8 +29,8 @@ classes        (c,)     labels, lowest first, if they are numbers; else in the h
 Header metadata: one entry, "widemargin", a JSON object with the keys format ("widemargin"),
 format_version (1), estimator, parameters, classes (null unless they are in the header), n_rows
 (of the training data), n_iter, status, solver, certificate and feature_names; of a LinearRanker
-and an OrdinalSVC also n_pairs. There is only one entry because safetensors writes several in
-random order, and equal models should give equal files.
+and an OrdinalSVC also n_pairs; preparation.py adds one more. There is only one entry because
+safetensors writes several in random order, and equal models should give equal files.
 """
 
 import json
@@ -56,6 +56,7 @@ from widemargin.estimators.linear_svc_cv import LinearSVCCV
 from widemargin.estimators.ordinal_svc import ERRORS, OrdinalSVC
 from widemargin.estimators.ranking import NORMALIZATIONS, OrderingModel
 from widemargin.estimators.validation import check_choice
+from widemargin.model_io import preparation as preparations
 from widemargin.monitor import STATUSES
 from widemargin.solvers.registry import SOLVERS, THEN
 from widemargin.tensors import FLOAT, Malformed, read_field, read_header, read_tensor
@@ -90,7 +91,7 @@ def save_model(model, path: str | os.PathLike) -> None:
     ----------
     model : fitted estimator
         A `widemargin.LinearSVC`, `LinearRanker` or `OrdinalSVC`; or a `LinearSVCCV`, of which
-        `best_estimator_` is written.
+        `best_estimator_` is written; or a pipeline of a `TableFeatures` and one of these.
     path : path-like
         Output file. An existing file is replaced.
 
@@ -99,6 +100,7 @@ def save_model(model, path: str | os.PathLike) -> None:
     Not saved: `history_` (empty after loading), and the state of a random generator passed as
     `random_state` (None after loading; an integer seed is kept).
     """
+    preparation, model = preparations.split(model)
     check_is_fitted(model)
     if type(model) is LinearSVCCV:
         model = model.best_estimator_
@@ -135,6 +137,7 @@ def save_model(model, path: str | os.PathLike) -> None:
     }
     if _orders(model):
         description["n_pairs"] = model.n_pairs_
+    preparations.add(preparation, tensors, description)
     with atomic_write(path) as file:
         file.write(
             serialize(
@@ -155,7 +158,7 @@ def load_model(path: str | os.PathLike):
 
     Returns
     -------
-    model : fitted estimator
+    model : fitted estimator or pipeline
         Its predictions are the same, bit for bit.
 
     Raises
@@ -172,7 +175,7 @@ def load_model(path: str | os.PathLike):
     try:
         with safe_open(path, framework="numpy") as file:
             description = _read_description(file)
-            return _build_model(file, description)
+            return preparations.joined(file, description, _build_model(file, description))
     except (SafetensorError, OSError) as error:
         reason = str(error).rpartition(": ")[2]  # without the prefix of the library
         raise ModelFileError(
@@ -238,16 +241,12 @@ def _parameter_to_json(name: str, value) -> Any:
 def _parameter_from_json(value) -> Any:
     if isinstance(value, dict):
         weights = dict(value["pairs"])
-        if not all(_is_number(weight) and weight >= 0 for weight in weights.values()):
+        if not all(type(weight) in (int, float) and weight >= 0 for weight in weights.values()):
             raise ValueError("class weights must be numbers of at least 0")
         return weights
     if isinstance(value, int) and abs(value) >= 2**63:
         raise ValueError(f"a whole number of {len(str(abs(value)))} digits")
     return value
-
-
-def _is_number(value) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _labels_to_json(classes: np.ndarray) -> dict:
