@@ -105,10 +105,12 @@ ALLOWED = {
         "labels",
         "metrics",
         "curves",
+        "progress",
         "report",
         "plot",
         "words",
     },
+    "__main__": {"cli"},
 }
 
 

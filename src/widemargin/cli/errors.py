@@ -35,28 +35,15 @@ class CommandGroup(typer.core.TyperGroup):
         except typer.Abort:
             code = INTERRUPTED
         except Exception as error:
+            line = _in_a_line(error)
+            if line is None:
+                raise
             code = 2
-            complain(_in_a_line(error))
+            complain(line)
             _discard_output()
         if code == INTERRUPTED:
             complain("interrupted")
         sys.exit(code if isinstance(code, int) else 0)
-
-
-class ClassifyCommand(typer.core.TyperCommand):
-    """A command for classification only: its help texts drop the name of the task."""
-
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        for option in self.params:
-            if not isinstance(option, typer.core.TyperOption):
-                continue
-            words = (option.help or "").partition(" Other tasks ")[0]
-            if words.startswith("classify"):
-                words = words.removeprefix("classify: ").removeprefix("classify, ")
-                words = words[0].upper() + words[1:]
-            if words:
-                option.help = words
 
 
 def complain(message: str) -> None:
@@ -71,8 +58,8 @@ def _discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _in_a_line(error: Exception) -> str:
-    """Return the message of an expected error; raises other errors again."""
+def _in_a_line(error: Exception) -> str | None:
+    """Return the message of an expected error; None for others."""
     if isinstance(error, _UsageError):
         hint = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
         return error.format_message() + hint
@@ -82,7 +69,7 @@ def _in_a_line(error: Exception) -> str:
         return f"not enough memory {error}"
     if isinstance(error, OSError):  # other files are named by `naming`
         return f"{error.filename or 'standard output'}: {error.strerror or error}"
-    raise error
+    return None
 
 
 @contextlib.contextmanager
@@ -118,12 +105,13 @@ def shown(path: str | os.PathLike[str]) -> str:
     return "standard input" if path == "-" else os.fspath(path)
 
 
-def check_output(path: str | None, *others: str | None) -> None:
+def check_output(path: str | None, *others: str | None, stdout: bool = False) -> None:
     """Refuse an output file that cannot be written, before any work is done.
 
-    `others` are the other files of the command, which must not be overwritten.
+    `others` are the other files of the command, which must not be overwritten. With `stdout`,
+    "-" is standard output.
     """
-    if path is None:
+    if path is None or (stdout and path == "-"):
         return
     target = os.path.realpath(path)
     folder = os.path.dirname(target)

@@ -141,10 +141,19 @@ def spells_number(word: str | None) -> bool:
 
 
 class NumberLearner:
-    """Count, mean and variance of numbers (Chan, Golub and LeVeque's update)."""
+    """Count, mean and variance of numbers (Chan, Golub and LeVeque's update).
 
-    def __init__(self, name: str, scale: bool) -> None:
-        self.name, self.scales = name, scale
+    Parameters
+    ----------
+    name : str
+    scale : bool
+        Whether to standardise the numbers.
+    flag : bool
+        Whether they are true and false, as 1 and 0.
+    """
+
+    def __init__(self, name: str, scale: bool, flag: bool = False) -> None:
+        self.name, self.scales, self.encoder = name, scale, Flag if flag else Number
         self.n = self.n_missing = 0
         self.mean = self.squares = 0.0
         self.low, self.high = math.inf, -math.inf
@@ -183,14 +192,8 @@ class NumberLearner:
         if self.low == self.high or deviation <= tiny:
             deviation = 1.0
         shift = float(self.mean) if self.scales else 0.0
-        return Number(self.name, float(self.mean), shift, deviation if self.scales else 1.0, gaps)
-
-
-class FlagLearner(NumberLearner):
-    """Learns true and false as 1 and 0, which are not scaled."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name, scale=False)
+        scale = float(deviation) if self.scales else 1.0
+        return self.encoder(self.name, float(self.mean), shift, scale, gaps)
 
 
 @dataclass(frozen=True)
@@ -224,6 +227,12 @@ class Number(Encoder):
         if self.gaps:
             features[:, 1] = missing
         return features
+
+
+class Flag(Number):
+    """True and false as 1 and 0."""
+
+    kind: ClassVar[str] = "flag"
 
 
 def one_hot(places: np.ndarray, n_features: int) -> sp.csr_array:

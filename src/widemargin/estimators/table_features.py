@@ -14,7 +14,6 @@ from widemargin.data.category_columns import CategoryLearner
 from widemargin.data.columns import (
     ColumnError,
     Encoder,
-    FlagLearner,
     NumberLearner,
     in_order,
     kind_of,
@@ -237,7 +236,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         if kind == "category":
             return CategoryLearner(field.name, self.min_count, self.max_levels)
         if kind == "flag":
-            return FlagLearner(field.name)
+            return NumberLearner(field.name, scale=False, flag=True)
         if kind == "date":
             return DateLearner(field.name, self.scale)
         if kind == "number":

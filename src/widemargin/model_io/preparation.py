@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.data.category_columns import Category
-from widemargin.data.columns import Encoder, Number
+from widemargin.data.columns import Encoder, Flag, Number
 from widemargin.data.date_columns import Date
 from widemargin.data.text_columns import HashedText, TfidfText
 from widemargin.estimators.table_features import TableFeatures
@@ -152,8 +152,8 @@ def _read_table(file: Any, fields: dict[str, Any]) -> TableFeatures:
 def _read_column(file: Any, place: int, fields: dict[str, Any]) -> Encoder:
     kind = read_field(fields, "kind", str)
     name = read_field(fields, "name", str)
-    if kind == "number":
-        return _read_number(fields)
+    if kind in ("number", "flag"):
+        return _read_number(fields, Flag if kind == "flag" else Number)
     if kind == "date":
         parts = read_field(fields, "parts", dict)
         if not set(parts) <= {"month", "weekday", "hour"}:
@@ -175,7 +175,7 @@ def _read_column(file: Any, place: int, fields: dict[str, Any]) -> Encoder:
     raise Malformed(f"column {name!r} is of an unknown kind {kind!r}")
 
 
-def _read_number(fields: dict[str, Any]) -> Number:
+def _read_number(fields: dict[str, Any], kind: type[Number] = Number) -> Number:
     values = {key: read_field(fields, key, (int, float)) for key in ("fill", "shift", "scale")}
     try:
         values = {key: float(value) for key, value in values.items()}
@@ -184,7 +184,7 @@ def _read_number(fields: dict[str, Any]) -> Number:
     if values["scale"] <= 0.0 or not all(map(math.isfinite, values.values())):
         raise Malformed("the scale of a column is not above zero")
     name, gaps = read_field(fields, "name", str), read_field(fields, "gaps", bool)
-    return Number(name, gaps=gaps, **values)
+    return kind(name, gaps=gaps, **values)
 
 
 def _count(fields: dict[str, Any], key: str) -> int:
