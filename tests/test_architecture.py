@@ -70,6 +70,7 @@ ALLOWED = {
     },
     "model_io": {
         "arrays",
+        "data",
         "estimators",
         "solver registry",
         "certificate",
@@ -104,10 +105,12 @@ ALLOWED = {
         "labels",
         "metrics",
         "curves",
+        "progress",
         "report",
         "plot",
         "words",
     },
+    "__main__": {"cli"},
 }
 
 

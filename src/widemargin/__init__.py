@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from widemargin.estimators.linear_svc_cv import LinearSVCCV
     from widemargin.estimators.ordinal_svc import OrdinalSVC
     from widemargin.estimators.path import svm_path
+    from widemargin.estimators.table_features import TableFeatures
     from widemargin.model_io import load_model, save_model
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "LinearSVC",
     "LinearSVCCV",
     "OrdinalSVC",
+    "TableFeatures",
     "certify",
     "load_model",
     "open_rows",
@@ -39,6 +41,7 @@ _HOMES = {
     "LinearSVC": "widemargin.estimators.linear_svc",
     "LinearSVCCV": "widemargin.estimators.linear_svc_cv",
     "OrdinalSVC": "widemargin.estimators.ordinal_svc",
+    "TableFeatures": "widemargin.estimators.table_features",
     "certify": "widemargin.estimators.certify",
     "load_model": "widemargin.model_io",
     "open_rows": "widemargin.data.disk",

@@ -244,7 +244,7 @@ class TestTrain:
         refuse("train", data, "--out", tmp_path / "none" / "m", naming=["no directory"])
         refuse("train", data, "--out", data / "m", naming=["no directory"])
         refuse("train", data, "--out", data, naming=[data, "twice"])
-        refuse("train", data, "--out", "-", naming=["./-"])
+        refuse("train", data, "--liblinear", "-", "--out", tmp_path / "m", naming=["./-"])
         refuse(
             *("train", data, "--out", tmp_path / "m", "--liblinear", tmp_path / "none" / "m"),
             naming=["no directory"],
@@ -264,7 +264,7 @@ class TestTrain:
         def too_late(*_):
             raise AssertionError
 
-        monkeypatch.setattr("widemargin.cli.training.fit", too_late)
+        monkeypatch.setattr("widemargin.cli.fitting.fit", too_late)
         path = tmp_path / ("n" * 300)
         options = {"--out": tmp_path / "m", option: path}
         words = [word for pair in options.items() for word in pair]
@@ -274,7 +274,7 @@ class TestTrain:
         def too_late(*_, **__):
             raise AssertionError
 
-        for place in ("training.fit", "inputs.read_data"):
+        for place in ("fitting.fit", "inputs.read_data"):
             monkeypatch.setattr(f"widemargin.cli.{place}", too_late)
         path = tmp_path / ("n" * 300 + ".png")
         naming = [f"{path}: File name too long"]
@@ -302,7 +302,7 @@ class TestTrain:
             model.fit(data.X, data.y)
             model.status_ = "interrupted"
 
-        monkeypatch.setattr("widemargin.cli.training.fit", fit)
+        monkeypatch.setattr("widemargin.cli.fitting.fit", fit)
         result = succeed("train", data, "--out", tmp_path / "m", "--quiet")
         assert "warning: interrupted before --tol 0.001; the model is saved" in result.stderr
         assert load_model(tmp_path / "m").status_ == "interrupted"
@@ -572,7 +572,7 @@ class TestLabelsAndIndices:
     def test_an_index_that_no_memory_is_enough_for(self, tmp_path, monkeypatch):
         path = tmp_path / "rows.svm"
         path.write_text("1 1:1\n-1 1000000:1\n")
-        monkeypatch.setattr("widemargin.cli.training._COEFFICIENT_BYTES", 10**12)
+        monkeypatch.setattr("widemargin.cli.fitting._COEFFICIENT_BYTES", 10**12)
         naming = [path, "largest index means 1,000,000 features", "GB of memory are free"]
         refuse("train", path, "--out", tmp_path / "m", naming=naming)
 

@@ -9,7 +9,7 @@ from data.on_disk import matrix
 from data.on_disk import write as write_shards
 from report.pages import Page
 
-from widemargin.cli import reporting, training
+from widemargin.cli import reporting, fitting
 from widemargin.data.svmlight import read_svmlight
 from widemargin.model_io import load_model
 
@@ -122,7 +122,7 @@ def test_names_of_features(data, tmp_path):
 
 
 def test_paths_are_checked_before_the_training(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "fit", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr(fitting, "fit", lambda *_, **__: pytest.fail("trained"))
     out = tmp_path / "m"
     for command in (("train", data, "--out", out), ("tune", data, "--out", out)):
         refuse(*command, "--report", tmp_path / "no" / "page.html", naming=["page.html", "no"])

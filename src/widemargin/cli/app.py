@@ -4,23 +4,13 @@ Commands import what they need when they run: importing NumPy, scikit-learn and 
 would make `--help` slow.
 """
 
-import time
-
 import typer
 
-from widemargin.cli import commands, options, output
-from widemargin.cli.errors import (
-    ClassifyCommand,
-    CommandGroup,
-    check_output,
-    complain,
-    naming,
-    reading,
-)
+from widemargin.cli import commands, exporting, options, showing, table_options
+from widemargin.cli.errors import CommandGroup
 
 app = typer.Typer(
     cls=CommandGroup,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -39,6 +29,7 @@ def widemargin(context: typer.Context, version: options.Version = False) -> None
     \b
     Examples:
       widemargin demo
+      widemargin train wine.csv --target quality --out wine.wm
       widemargin train train.svm -C 1 --out model.wm
       widemargin tune train.svm --out model.wm
       widemargin evaluate model.wm test.svm
@@ -54,6 +45,18 @@ def train(
     data: options.Data,
     out: options.Out,
     task: options.Task = options.TaskName.classify,
+    target: table_options.Target = None,
+    drop: table_options.Drop = None,
+    categorical: table_options.Categorical = None,
+    text: table_options.Text = None,
+    text_encoding: table_options.TextEncoding = table_options.TextEncodingName.tfidf,
+    ngrams: table_options.Ngrams = 1,
+    min_count: table_options.MinCount = 2,
+    group: table_options.Group = None,
+    weight: table_options.Weight = None,
+    scale: table_options.Scale = None,
+    no_header: table_options.NoHeader = False,
+    encoding: table_options.Encoding = "utf-8",
     C: options.Cost = 1.0,
     loss: options.Loss = options.LossName["squared_hinge"],
     multi_class: options.MultiClass = options.MultiClassName.ovr,
@@ -81,13 +84,17 @@ def train(
 
     \b
     The meaning of the labels in DATA depends on the task:
-      classify  class labels, whole numbers
+      classify  class labels, whole numbers; in tables also text
       rank      relevance grades: within a group (the documents of a query),
                 rows with higher grades should score higher; qid:N names the
                 group of a row, and without qid all rows are one group
       ordinal   ordered classes, such as stars or stages
       roc       two numbers, the larger one is the positive class; maximises
                 the area under the ROC curve (ROC AUC)
+
+    In a table, --target names the column of the labels. Numbers are standardised, text and
+    dictionary columns are categories, dates become days, months, weekdays and hours, and missing
+    values are marked. The model keeps all of it and predicts from tables with the same columns.
 
     The certificate is a lower bound on the objective of every model for this data and C. It
     proves how close the trained model is to the optimum. A run that stops early (--max-iter,
@@ -96,100 +103,46 @@ def train(
     \b
     Examples:
       widemargin train train.svm.gz -C 10 --loss hinge --out model.wm
+      widemargin train wine.csv --target quality --out wine.wm
+      widemargin train 'mails/*.parquet' --target spam --text body --drop id --out spam.wm
       widemargin train queries.txt --task rank --out ranker.wm
       widemargin train reviews.svm --task ordinal --out stars.wm
       widemargin train clicks.svm --task roc --out clicks.wm
       widemargin train shards/ --memory-budget 512MB --out model.wm
       widemargin train train.svm --out model.wm --report model.html
     """
-    options.check_task(context, task, solver)
-    options.check_intercept(no_intercept, penalized_intercept)
-    options.check_device(device)
-    check_output(out, data)
-    check_output(liblinear, data, out)
-    check_output(report, data, out, liblinear)
-    check_output(checkpoint, data, out, liblinear, report)
-    options.check_names(report, feature_names)
+    from widemargin.cli import training
 
-    from widemargin.cli import reporting, training
-    from widemargin.cli.inputs import read_data
-    from widemargin.curves import stopped_early
-    from widemargin.model_io import liblinear_labels, save_model, write_liblinear
-
-    training.check_disk_options(context, data, solver, memory_budget)
-    started = time.perf_counter()
-    rows = read_data(data)
-    read_seconds = time.perf_counter() - started
-    with reading(data):
-        training.check_data(task, rows)
-    names = reporting.read_names(feature_names, rows.X.shape[1])
-    if liblinear is not None:
-        with reading(liblinear):
-            liblinear_labels(rows.y)  # fail before the training rather than after it
-
-    model = training.make_model(
-        task,
-        shared={
-            "C": C,
-            "solver": str(solver),
-            "tol": tol,
-            "max_iter": max_iter,
-            "max_time": max_time,
-            "device": device.value,
-            "n_jobs": n_jobs,
-            "verbose": 0 if quiet or json else 1,
-        },
-        classify={
-            "loss": loss.value,
-            "multi_class": multi_class.value,
-            "fit_intercept": not no_intercept,
-            "penalized_intercept": penalized_intercept,
-            "class_weight": class_weight and class_weight.value,
-            "random_state": seed,
-            "probability": probability,
-            "memory_budget": memory_budget,
-            "checkpoint": checkpoint,
-        },
-        rank={"normalization": normalization.value},
-    )
-    started = time.perf_counter()
-    with reading(data):
-        training.fit(model, rows)
-    fit_seconds = time.perf_counter() - started
-
-    with naming(out):
-        save_model(model, out)
-    if liblinear is not None:
-        with naming(liblinear):
-            write_liblinear(model, liblinear)
-
-    if stopped_early(model):
-        complain(f"warning: {training.early_stop(model)}")
-    if report is not None:
-        reporting.write(context, model, rows, report, names)
-    seconds = {"read_seconds": read_seconds, "fit_seconds": fit_seconds}
-    summary = training.summarise(task, model, rows) | seconds
-    if json:
-        files = {"model": out, "liblinear": liblinear, "report": report}
-        output.print_json({"data": data, **summary, **files})
-    elif not quiet:
-        saved = " and ".join(filter(None, [out, liblinear, report]))
-        output.print_lines(training.as_text(summary, model, rows) | {"saved": saved})
+    training.run(context)
 
 
-@app.command(cls=ClassifyCommand)
+@app.command()
 def tune(
     context: typer.Context,
     data: options.Data,
+    task: options.Task = options.TaskName.classify,
+    target: table_options.Target = None,
+    drop: table_options.Drop = None,
+    categorical: table_options.Categorical = None,
+    text: table_options.Text = None,
+    text_encoding: table_options.TextEncoding = table_options.TextEncodingName.tfidf,
+    ngrams: table_options.Ngrams = 1,
+    min_count: table_options.MinCount = 2,
+    group: table_options.Group = None,
+    weight: table_options.Weight = None,
+    scale: table_options.Scale = None,
+    no_header: table_options.NoHeader = False,
+    encoding: table_options.Encoding = "utf-8",
     Cs: options.Costs = "20",
     folds: options.Folds = 5,
-    scoring: options.Scoring = "accuracy",
+    scoring: options.Scoring = None,
     out: options.BestOut = None,
     plot: options.Plot = None,
     report: options.Report = None,
     feature_names: options.FeatureNames = None,
     loss: options.Loss = options.LossName["squared_hinge"],
     multi_class: options.MultiClass = options.MultiClassName.ovr,
+    normalization: options.Normalization = options.NormalizationName.pairs,
     solver: options.Solver = "auto",
     tol: options.Tol = 1e-3,
     max_iter: options.MaxIter = 10_000,
@@ -205,7 +158,7 @@ def tune(
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> None:
-    """Choose C for a classifier by cross-validation.
+    """Choose C by cross-validation.
 
     For every C and every fold, trains on the other folds and scores the held-out fold. Prints
     the mean score of each C, its standard deviation over the folds, and the largest certified
@@ -218,81 +171,18 @@ def tune(
       widemargin tune train.svm
       widemargin tune train.svm --Cs 0.1,1,10 --scoring f1 --out model.wm
       widemargin tune clicks --scoring roc_auc --folds 3 --plot curve.png
+      widemargin tune wine.csv --target quality --task ordinal --out wine.wm
     """
-    options.check_intercept(no_intercept, penalized_intercept)
-    options.check_device(device)
-    check_output(out, data)
-    check_output(plot, data, out)
-    check_output(report, data, out, plot)
-    options.check_names(report, feature_names)
+    from widemargin.cli import tuning
 
-    from widemargin.cli import plotting, reporting, training, tuning
-    from widemargin.cli.inputs import read_data
-    from widemargin.curves import caveats
-    from widemargin.model_io import save_model
-
-    if plot is not None:
-        plotting.check(plot)  # before the training rather than after it
-    tuning.check_scoring(scoring)
-    training.check_disk_options(context, data, solver, memory_budget)
-    started = time.perf_counter()
-    rows = read_data(data)
-    read_seconds = time.perf_counter() - started
-    with reading(data):
-        training.check_data(options.TaskName.classify, rows)
-    names = reporting.read_names(feature_names, rows.X.shape[1])
-
-    model = tuning.make_model(
-        rows,
-        folds,
-        Cs=Cs,
-        scoring=scoring,
-        loss=loss.value,
-        multi_class=multi_class.value,
-        solver=str(solver),
-        tol=tol,
-        max_iter=max_iter,
-        max_time=max_time,
-        device=device.value,
-        memory_budget=memory_budget,
-        fit_intercept=not no_intercept,
-        penalized_intercept=penalized_intercept,
-        class_weight=class_weight and class_weight.value,
-        n_jobs=n_jobs,
-        random_state=seed,
-        probability=probability,
-        verbose=0 if quiet or json else 1,
-    )
-    started = time.perf_counter()
-    with reading(data):
-        training.fit(model, rows, groups=rows.qid)
-    fit_seconds = time.perf_counter() - started
-
-    if out is not None:
-        with naming(out):
-            save_model(model, out)
-    if plot is not None:
-        with naming(plot):
-            plotting.draw(model, plot)
-
-    for caveat in caveats(model, options.as_option):
-        complain(f"warning: {caveat}")
-    if report is not None:
-        reporting.write(context, model, rows, report, names)
-    seconds = {"read_seconds": read_seconds, "fit_seconds": fit_seconds}
-    summary = tuning.summarise(model, rows) | seconds
-    summary["train_command"] = tuning.train_command(context, model, out)
-    if json:
-        output.print_json({"data": data, **summary, "model": out, "plot": plot, "report": report})
-    elif not quiet:
-        tuning.show(model)
-        saved = " and ".join(filter(None, [out, plot, report]))
-        output.print_lines(tuning.as_text(summary, model) | ({"saved": saved} if saved else {}))
+    tuning.run(context)
 
 
 for command in (
     commands.predict,
     commands.evaluate,
+    showing.show,
+    exporting.export,
     commands.certify,
     commands.convert,
     commands.demo,

@@ -5,26 +5,40 @@ from typing import Any
 
 from widemargin.certificate import Certificate
 from widemargin.cli.errors import BadInput, complain, reading, shown
-from widemargin.cli.inputs import read_data, read_model, with_features
+from widemargin.cli.inputs import (
+    read_data,
+    read_model,
+    read_rows,
+    read_weights,
+    scaled,
+    with_features,
+)
+from widemargin.cli.table_options import TableOptions
 from widemargin.estimators.certify import certify, training_rows
 from widemargin.words import percent_at_most, shape_in_words
 
 
-def certify_again(model: str, data: str) -> dict[str, Any]:
+def certify_again(model: str, data: list[str], options: TableOptions) -> dict[str, Any]:
     """Recompute a model's certificate; warn if it differs from the stored one."""
-    certified = read_model(model)
+    loaded = read_model(model)
+    if not loaded.certified:
+        raise BadInput(f"{model}: LIBLINEAR's models have no dual variables to certify them by")
+    certified = loaded.model
     n_rows, n_features = training_rows(certified), certified.n_features_in_
-    X, y, qid, weight = read_data(data)
-    if X.shape[0] != n_rows or X.shape[1] > n_features:
+    rows = read_data(data) if loaded.features is None else read_rows(data, loaded, options, True)
+    if rows.X.shape[0] != n_rows or rows.X.shape[1] > n_features:
         raise BadInput(
-            f"{shown(data)}: {shape_in_words(*X.shape)}, but the model was trained on "
+            f"{shown(data[0])}: {shape_in_words(*rows.X.shape)}, but the model was trained on "
             f"{shape_in_words(n_rows, n_features)}; "
             "a certificate needs the complete training data in its original order"
         )
-    X = with_features(X, n_features)
+    if options.weight is not None:
+        rows = rows._replace(weight=read_weights(options.weight, n_rows))
+    if loaded.features is None:
+        rows = rows._replace(X=scaled(loaded, with_features(rows.X, n_features)))
 
-    with reading(data):
-        certificate = certify(certified, X, y, weight, qid=qid)
+    with reading(data[0]):
+        certificate = certify(certified, rows.X, rows.y, rows.weight, qid=rows.qid)
     stored = certified.certificate_
     # Both are float64 sums over the same rows; only the order of summation can differ.
     agrees = math.isclose(certificate.primal, stored.primal, rel_tol=1e-9) and math.isclose(

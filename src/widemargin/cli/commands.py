@@ -5,16 +5,20 @@
 
 import typer
 
-from widemargin.cli import options, output
-from widemargin.cli.errors import BadInput, check_output, complain, naming, reading, shown
+from widemargin.cli import options, output, table_options
+from widemargin.cli.errors import BadInput, check_output, complain, reading, shown
+from widemargin.cli.table_options import TableOptions
 
 
 def predict(
+    context: typer.Context,
     model: options.Model,
     data: options.Data,
     out: options.PredictionsOut = None,
     scores: options.Scores = False,
     probability: options.Probabilities = False,
+    no_header: table_options.NoHeader = False,
+    encoding: table_options.Encoding = "utf-8",
     json: options.Json = False,
 ) -> None:
     """Predict a label or a score for every row, one per line.
@@ -35,39 +39,40 @@ def predict(
       widemargin predict model.wm test.svm > labels.txt
       widemargin predict ranker.wm queries.txt > scores.txt
     """
-    check_output(out, model, data)
+    check_output(out, model, *data, stdout=True)
 
-    from widemargin import LinearRanker
-    from widemargin.cli.inputs import read_data, read_model
+    from widemargin import LinearRanker, LinearSVC
+    from widemargin.cli.inputs import read_model, read_rows
     from widemargin.labels import whole_labels
-    from widemargin.model_io import atomic_write
     from widemargin.report.measures import scores_of
 
-    predictor = read_model(model)
+    loaded = read_model(model)
+    predictor = loaded.model
     ranks = isinstance(predictor, LinearRanker)
     if ranks and scores:
         raise BadInput(f"--scores: {model} ranks; it predicts scores without this option")
     if probability and scores:
         raise BadInput("--probability and --scores exclude each other")
-    if probability and not hasattr(predictor, "predict_proba"):
+    if probability and not (isinstance(predictor, LinearSVC) and predictor.probability):
         raise BadInput(f"--probability: {model} was trained without --probability")
-    X = read_data(data, n_features=predictor.n_features_in_, labelled=False).X
+    X = read_rows(data, loaded, TableOptions.of(context), labelled=False).X
     results = {}
-    with reading(data):  # rows on disk are read here
+    with reading(data[0]):  # rows on disk are read here
         if not ranks:
             results["labels"] = whole_labels(predictor.predict(X)).tolist()
         if ranks or scores:
             results["scores"] = scores_of(predictor, X).tolist()
         if probability:
             results["probabilities"] = predictor.predict_proba(X).tolist()
+    out = None if out == "-" else out
     text = output.columns_as_text(*results.values())
     if out is not None:
-        with naming(out), atomic_write(out) as file:
-            file.write(text.encode())
+        output.write_file(text.encode(), out)
     elif not json:
         output.write_stdout(text)
     if json:
-        summary = {"model": model, "data": data, "rows": X.shape[0], "out": out}
+        files = {"model": model, "data": output.one_or_all(data), "out": out}
+        summary = {**files, "rows": X.shape[0]}
         output.print_json(summary if out else summary | results)
 
 
@@ -77,6 +82,8 @@ def evaluate(
     data: options.Data,
     report: options.Report = None,
     feature_names: options.FeatureNames = None,
+    no_header: table_options.NoHeader = False,
+    encoding: table_options.Encoding = "utf-8",
     json: options.Json = False,
 ) -> None:
     """Evaluate the predictions of a model on labelled rows.
@@ -85,7 +92,8 @@ def evaluate(
     The metrics depend on the task of the model:
       classify  accuracy; for two classes also ROC AUC, the precision-recall
                 break-even point and F1, with the larger label as the positive
-                class; for more classes macro F1
+                class; for more classes macro F1; of each class precision,
+                recall, F1 and the number of rows (support)
       rank      pairwise accuracy (the fraction of pairs ranked correctly,
                 ties count one half), and the means over the groups (qid) of
                 NDCG@10 with gains 2^grade - 1 and of the average precision
@@ -101,39 +109,57 @@ def evaluate(
     Examples:
       widemargin evaluate model.wm test.svm
       widemargin evaluate model.wm test.svm --report model.html
+      widemargin evaluate wine.wm more_wine.csv
     """
-    check_output(report, model, data)
+    check_output(report, model, *data)
     options.check_names(report, feature_names)
 
-    from widemargin.cli import reporting
-    from widemargin.cli.inputs import read_data, read_model
-    from widemargin.cli.metrics import check_labels
+    from widemargin import LinearRanker
+    from widemargin.cli import metrics, reporting
+    from widemargin.cli.inputs import read_model, read_rows
     from widemargin.report.measures import as_text, judge, measure
 
-    predictor = read_model(model)
-    rows = read_data(data, n_features=predictor.n_features_in_)
-    if hasattr(predictor, "classes_"):
-        with reading(data):
-            problem = check_labels(rows.y, predictor.classes_)
+    loaded = read_model(model)
+    predictor = loaded.model
+    if report is not None and not loaded.certified:
+        raise BadInput(f"--report: {model} is LIBLINEAR's, and has no certificate to report")
+    rows = read_rows(data, loaded, TableOptions.of(context), labelled=True)
+    if not isinstance(predictor, LinearRanker):
+        with reading(data[0]):
+            problem = metrics.check_labels(rows.y, predictor.classes_)
         if problem:
-            complain(f"warning: {shown(data)}: {problem}")
+            complain(f"warning: {shown(data[0])}: {problem}")
 
-    names = reporting.read_names(feature_names, predictor.n_features_in_)
-    with reading(data):
+    names = reporting.read_names(feature_names, loaded.names, predictor.n_features_in_)
+    with reading(data[0]):
         judged = judge(predictor, rows.X, rows.y, rows.qid)
     measures, n_rows = measure(predictor, judged), rows.X.shape[0]
+    classes = metrics.by_class(judged)
     if report is not None:
         reporting.write_judged(context, predictor, judged, report, names, trained_on=False)
     if json:
-        files = {"model": model, "data": data, "report": report}
-        output.print_json({**files, "rows": n_rows, **measures})
+        files = {"model": model, "data": output.one_or_all(data), "report": report}
+        by_class = {"by_class": classes} if classes else {}
+        output.print_json({**files, "rows": n_rows, **measures, **by_class})
         return
     positive = f", positive class {judged.positive_name}" if judged.positive_name else ""
-    saved = {} if report is None else {"saved": report}
-    output.print_lines({"rows": f"{n_rows:,}{positive}"} | as_text(measures) | saved)
+    output.print_lines({"rows": f"{n_rows:,}{positive}"} | as_text(measures))
+    if classes:
+        output.write_stdout("\n")
+        output.print_table(metrics.as_columns(classes))
+    if report is not None:
+        output.print_lines({"saved": report})
 
 
-def certify(model: options.Model, data: options.Data, json: options.Json = False) -> None:
+def certify(
+    context: typer.Context,
+    model: options.Model,
+    data: options.Data,
+    weight: table_options.Weight = None,
+    no_header: table_options.NoHeader = False,
+    encoding: table_options.Encoding = "utf-8",
+    json: options.Json = False,
+) -> None:
     """Recompute a model's certificate from the data it was trained on.
 
     The model file contains weights and dual variables. Together with the training data they
@@ -146,11 +172,11 @@ def certify(model: options.Model, data: options.Data, json: options.Json = False
     """
     from widemargin.cli.certifying import as_text, certify_again
 
-    summary = certify_again(model, data)
+    summary = certify_again(model, data, TableOptions.of(context))
     certificate = summary["certificate"]
     if json:
         plain = summary | {"certificate": certificate.as_dict()}
-        output.print_json({"model": model, "data": data, **plain})
+        output.print_json({"model": model, "data": output.one_or_all(data), **plain})
     else:
         output.print_lines(as_text(certificate))
 

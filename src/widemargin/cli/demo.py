@@ -25,7 +25,7 @@ FITS = 3
 SAME_PROBLEM: dict[str, Any] = {"C": C, "loss": "squared_hinge", "random_state": 0}
 
 
-def run() -> list[dict]:
+def run() -> list[dict[str, Any]]:
     """Train on each data set with both libraries; return the results."""
     results = []
     for name, load in {"breast cancer": load_breast_cancer, "digits": load_digits}.items():
@@ -62,7 +62,7 @@ def run() -> list[dict]:
     return results
 
 
-def show(results: list[dict]) -> None:
+def show(results: list[dict[str, Any]]) -> None:
     """Print the comparison as tables, and explain it."""
     console = Console(highlight=False)
     for result in results:
@@ -109,11 +109,11 @@ def show(results: list[dict]) -> None:
     )
 
 
-def _accuracy_and_time(result: dict) -> tuple[str, str]:
+def _accuracy_and_time(result: dict[str, Any]) -> tuple[str, str]:
     return f"{result['accuracy']:.1%}", f"{1e3 * result['seconds']:.1f} ms"
 
 
-def _fit_seconds(model, X, y) -> float:
+def _fit_seconds(model: Any, X: np.ndarray, y: np.ndarray) -> float:
     """Fit several times and return the shortest time.
 
     The first fit on a machine also compiles the kernels; later fits load them from a cache.
@@ -128,7 +128,7 @@ def _fit_seconds(model, X, y) -> float:
     return min(times)
 
 
-def _objective(model, X, y) -> float:
+def _objective(model: SklearnLinearSVC, X: np.ndarray, y: np.ndarray) -> float:
     """1/2 (|w|^2 + b^2) + C sum of squared hinge losses, summed over the binary problems."""
     classes = model.classes_ if len(model.classes_) > 2 else model.classes_[1:]
     signs = np.where(y[:, None] == classes, 1.0, -1.0)

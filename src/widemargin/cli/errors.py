@@ -5,7 +5,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 import typer.core
@@ -24,7 +24,7 @@ class BadInput(Exception):
 class CommandGroup(typer.core.TyperGroup):
     """A group of commands that reports every expected error as one line on stderr."""
 
-    def main(self, *args, **settings):
+    def main(self, *args: Any, **settings: Any) -> NoReturn:
         """Run and exit with code 0, 2 (bad input) or 130 (interrupted)."""
         # Typer prints errors on several lines; have it raise them instead.
         settings["standalone_mode"] = False
@@ -32,48 +32,23 @@ class CommandGroup(typer.core.TyperGroup):
             with warnings.catch_warnings():
                 warnings.showwarning = lambda message, *_: complain(f"warning: {message}")
                 code = super().main(*args, **settings)
-        except _UsageError as error:
-            code = 2
-            complain(error.format_message(), _help_hint(error))
-        except BadInput as error:
-            code = 2
-            complain(str(error))
-        except FloatingPointError as error:  # overflow of float64
-            code = 2
-            complain(str(error))
-        except MemoryError as error:
-            code = 2
-            complain(f"not enough memory {error}")
-        except OSError as error:  # other files are named by `naming`
-            code = 2
-            complain(f"{error.filename or 'standard output'}: {error.strerror or error}")
         except typer.Abort:
             code = INTERRUPTED
+        except Exception as error:
+            line = _in_a_line(error)
+            if line is None:
+                raise
+            code = 2
+            complain(line)
+            _discard_output()
         if code == INTERRUPTED:
             complain("interrupted")
-        if code == 2:
-            _discard_output()
         sys.exit(code if isinstance(code, int) else 0)
 
 
-class ClassifyCommand(typer.core.TyperCommand):
-    """A command for classification only: its help texts drop the name of the task."""
-
-    def __init__(self, *args, **settings):
-        super().__init__(*args, **settings)
-        for option in self.params:
-            words = getattr(option, "help", None) or ""
-            words = words.partition(" Other tasks ")[0]
-            if words.startswith("classify"):
-                words = words.removeprefix("classify: ").removeprefix("classify, ")
-                words = words[0].upper() + words[1:]
-            if words:
-                option.help = words
-
-
-def complain(message: str, hint: str = "") -> None:
+def complain(message: str) -> None:
     """Print a message on stderr, on one line."""
-    line = " ".join(f"{message} {hint}".split())
+    line = " ".join(message.split())
     typer.echo(f"widemargin: {line}", err=True)
 
 
@@ -83,13 +58,22 @@ def _discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _help_hint(error) -> str:
-    context = getattr(error, "ctx", None)
-    return f"(see {context.command_path} --help)" if context else ""
+def _in_a_line(error: Exception) -> str | None:
+    """Return the message of an expected error; None for others."""
+    if isinstance(error, _UsageError):
+        hint = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
+        return error.format_message() + hint
+    if isinstance(error, (BadInput, FloatingPointError)):  # the latter: overflow of float64
+        return str(error)
+    if isinstance(error, MemoryError):
+        return f"not enough memory {error}"
+    if isinstance(error, OSError):  # other files are named by `naming`
+        return f"{error.filename or 'standard output'}: {error.strerror or error}"
+    return None
 
 
 @contextlib.contextmanager
-def naming(path: str | os.PathLike) -> Iterator[None]:
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn an OSError about `path` into a `BadInput` that names the file."""
     try:
         yield
@@ -100,7 +84,7 @@ def naming(path: str | os.PathLike) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def reading(path: str | os.PathLike) -> Iterator[None]:
+def reading(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn an OSError or ValueError about the file at `path` into a `BadInput` that names it."""
     try:
         with naming(path):
@@ -116,17 +100,18 @@ def reading(path: str | os.PathLike) -> Iterator[None]:
         raise BadInput(message) from error
 
 
-def shown(path: str | os.PathLike) -> str:
+def shown(path: str | os.PathLike[str]) -> str:
     """Return the name of `path` in messages."""
     return "standard input" if path == "-" else os.fspath(path)
 
 
-def check_output(path: str | None, *others: str | None) -> None:
+def check_output(path: str | None, *others: str | None, stdout: bool = False) -> None:
     """Refuse an output file that cannot be written, before any work is done.
 
-    `others` are the other files of the command, which must not be overwritten.
+    `others` are the other files of the command, which must not be overwritten. With `stdout`,
+    "-" is standard output.
     """
-    if path is None:
+    if path is None or (stdout and path == "-"):
         return
     target = os.path.realpath(path)
     folder = os.path.dirname(target)

@@ -1,7 +1,12 @@
-"""Check of the labels that `widemargin evaluate` is given."""
+"""Labels that `widemargin evaluate` is given, and the measures of single classes."""
+
+from typing import Any
 
 import numpy as np
+from sklearn.metrics import precision_recall_fscore_support
 
+from widemargin.labels import whole_labels
+from widemargin.report.measures import Judged
 from widemargin.words import count, listed
 
 
@@ -13,8 +18,10 @@ def check_labels(y: np.ndarray, classes: np.ndarray) -> str:
     ValueError
         No row has a label that the model knows.
     """
-    if classes.dtype.kind not in "iufb":
+    if classes.dtype.kind not in "iufb" and y.dtype.kind in "iuf":
         raise ValueError("its labels are numbers, as always in svmlight text; the model's are not")
+    if classes.dtype.kind in "iufb" and y.dtype.kind not in "iufb":
+        raise ValueError(f"its labels are text, such as {str(y[0])!r}; the model's are numbers")
     unknown = np.setdiff1d(y, classes)
     n_unknown = int(np.isin(y, unknown).sum())
     if n_unknown == len(y):
@@ -26,3 +33,34 @@ def check_labels(y: np.ndarray, classes: np.ndarray) -> str:
         rows, labels = count(n_unknown, "row"), listed(unknown.tolist())
         return f"{rows} with labels unknown to the model ({labels}), counted as errors"
     return ""
+
+
+def by_class(judged: Judged) -> list[dict[str, Any]]:
+    """Return precision, recall, F1 and support of each class; nothing for a ranking."""
+    if judged.predicted is None:
+        return []
+    places = np.arange(judged.labels.size)
+    labels = whole_labels(judged.labels).tolist()
+    measures = precision_recall_fscore_support(
+        judged.true, judged.predicted, labels=places, zero_division=np.nan
+    )
+    return [
+        {
+            "label": label,
+            "precision": float(precision),
+            "recall": float(recall),
+            "f1": float(f1),
+            "support": int(support),
+        }
+        for label, precision, recall, f1, support in zip(labels, *measures)
+    ]
+
+
+def as_columns(classes: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """Return the measures of classes as columns of text."""
+    columns = {"class": [str(one["label"]) for one in classes]}
+    for name in ("precision", "recall", "f1"):
+        values = (one[name] for one in classes)
+        columns[name] = ["" if np.isnan(value) else f"{value:.4f}" for value in values]
+    columns["support"] = [f"{one['support']:,}" for one in classes]
+    return columns

@@ -54,12 +54,6 @@ class NormalizationName(StrEnum):
     queries = "queries"
 
 
-class ClassWeightName(StrEnum):
-    """How classes are weighted."""
-
-    balanced = "balanced"
-
-
 def _positive(value: float | None) -> float | None:
     if value is not None and not (value > 0 and math.isfinite(value)):
         raise typer.BadParameter(f"{value:g} is not a positive number.")
@@ -84,6 +78,30 @@ def _costs(text: str) -> "int | list[float]":
     for value in values:
         _positive(value)
     return values
+
+
+def class_weights(text: str) -> str | dict[str, float]:
+    """Parse "balanced", or labels and weights such as spam=5,ham=1."""
+    if text == "balanced":
+        return text
+    weights = {}
+    for pair in text.split(","):
+        label, equals, number = pair.rpartition("=")
+        try:
+            weights[label] = float(number)
+        except ValueError:
+            equals = ""
+        if not equals or not 0.0 <= weights[label] < math.inf:
+            raise typer.BadParameter(
+                f"{text!r} is neither balanced nor labels with weights such as spam=5,ham=1."
+            )
+    return weights
+
+
+def _class_weights(text: str | None) -> str | None:
+    if text is not None:
+        class_weights(text)
+    return text
 
 
 def _not_zero(value: int | None) -> int | None:
@@ -140,13 +158,18 @@ def as_option(name: str) -> str:
 
 def given_options(context: typer.Context, names: Collection[str] | None = None) -> list[str]:
     """Return the options given on the command line (of those in `names`), as words."""
-    words = []
+    words: list[str] = []
     for option in context.command.params:
         wanted = names is None or option.name in names
         if option.param_type_name == "option" and wanted and given(context, option.name):
             value = context.params[option.name]
             words.append(option.opts[0])
-            if isinstance(value, list):
+            if value is False:  # --no-scale, beside --scale
+                words[-1] = option.secondary_opts[0]
+            elif isinstance(value, list) and isinstance(value[0], str):  # given several times
+                words += [str(value[0])]
+                words += [word for more in value[1:] for word in (option.opts[0], more)]
+            elif isinstance(value, list):
                 words.append(",".join(map(repr, value)))
             elif value is not True:
                 words.append(str(value))
@@ -155,11 +178,11 @@ def given_options(context: typer.Context, names: Collection[str] | None = None) 
 
 def command_line(context: typer.Context) -> str:
     """Return the command line, quoted for a shell."""
-    arguments = [
-        str(context.params[argument.name])
-        for argument in context.command.params
-        if argument.param_type_name == "argument"
-    ]
+    arguments: list[str] = []
+    for argument in context.command.params:
+        if argument.param_type_name == "argument":
+            value = context.params[argument.name]
+            arguments += value if isinstance(value, list) else [str(value)]
     return shlex.join(["widemargin", str(context.info_name), *arguments, *given_options(context)])
 
 
@@ -202,12 +225,13 @@ class FormatName(StrEnum):
 
 
 Data = Annotated[
-    str,
+    list[str],
     typer.Argument(
         metavar="DATA",
         help="Rows as svmlight text (label [qid:N] index:value ...), plain or compressed; - is "
         "standard input. Or rows on disk: a folder written by `widemargin convert`, or Arrow or "
-        "Parquet files.",
+        "Parquet files. Or, with --target, a table: .csv, .json, .jsonl, .parquet, .arrow or "
+        ".feather files, patterns such as 'day*.csv', or folders of them.",
     ),
 ]
 Model = Annotated[
@@ -218,12 +242,17 @@ Json = Annotated[
 ]
 Version = Annotated[
     bool,
-    typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit."),
+    typer.Option(
+        "--version", "-V", callback=_version, is_eager=True, help="Show the version and exit."
+    ),
 ]
 
 # Of `train`.
 Task = Annotated[TaskName, typer.Option(help="Meaning of the labels; see above.")]
-Out = Annotated[str, typer.Option("--out", metavar="MODEL", help="Model file to write.")]
+Out = Annotated[
+    str,
+    typer.Option("--out", metavar="MODEL", help="Model file to write; - is standard output."),
+]
 Cost = Annotated[
     float,
     typer.Option(
@@ -312,9 +341,12 @@ PenalizedIntercept = Annotated[
     ),
 ]
 ClassWeight = Annotated[
-    ClassWeightName | None,
+    str | None,
     typer.Option(
-        help="classify: with balanced, class weights are inversely proportional to frequencies."
+        callback=_class_weights,
+        metavar="balanced or LABEL=WEIGHT,...",
+        help="classify: factors on the weights of the classes, such as spam=5,ham=1; balanced "
+        "takes the inverse of their frequencies.",
     ),
 ]
 NJobs = Annotated[
@@ -379,16 +411,22 @@ Folds = Annotated[
     ),
 ]
 Scoring = Annotated[
-    str,
+    str | None,
     typer.Option(
         metavar="NAME",
-        help="Score to maximise: a scorer of scikit-learn, such as accuracy, "
-        "balanced_accuracy, f1, f1_macro, roc_auc or average_precision.",
+        help="Score to maximise. classify: a scorer of scikit-learn, such as accuracy (the "
+        "default), balanced_accuracy, f1, f1_macro, roc_auc or average_precision. rank: "
+        "pairwise_accuracy (the default), ndcg or mean_average_precision. ordinal: "
+        "neg_mean_absolute_error (the default), accuracy or pairwise_accuracy. roc: roc_auc.",
     ),
 ]
 BestOut = Annotated[
     str | None,
-    typer.Option("--out", metavar="MODEL", help="File to write the model of the best C to."),
+    typer.Option(
+        "--out",
+        metavar="MODEL",
+        help="File to write the model of the best C to; - is standard output.",
+    ),
 ]
 Plot = Annotated[
     str | None,

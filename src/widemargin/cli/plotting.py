@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+from typing import Any
 
 from widemargin import plot
 from widemargin.cli.errors import BadInput
@@ -19,12 +20,12 @@ def check(path: str) -> None:
         raise BadInput("--plot needs matplotlib: pip install 'widemargin[plot]'")
 
 
-def draw(model, path: str) -> None:
+def draw(model: Any, path: str) -> None:
     """Draw the mean score of each C.
 
     Parameters
     ----------
-    model : fitted LinearSVCCV
+    model : fitted LinearSVCCV or OrderSearch
     path : str
         With one of the endings `FORMATS`.
     """

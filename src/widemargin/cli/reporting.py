@@ -1,25 +1,24 @@
 """The HTML report of `--report`."""
 
-import os
+from typing import Any
 
 import typer
 
 from widemargin.cli.errors import BadInput, naming, reading, shown
-from widemargin.cli.inputs import Data
+from widemargin.cli.inputs import Data, is_text
 from widemargin.cli.options import command_line
-from widemargin.data.formats import TEXT, format_of
 from widemargin.report import JudgedRows, write_report
 from widemargin.report.measures import Judged, judge
 
 
-def read_names(path: str | None, n_features: int) -> list[str] | None:
-    """Return feature names from a file with one name per line; None without a file.
+def read_names(path: str | None, of_table: list[str] | None, n_features: int) -> list[str] | None:
+    """Return feature names from a file with one name per line, else those of a table's features.
 
     The file may have more names than `n_features`: a data file has no features after the last one
     that occurs in it.
     """
     if path is None:
-        return None
+        return of_table
     with naming(path):
         try:
             with open(path, encoding="utf-8") as file:
@@ -31,16 +30,18 @@ def read_names(path: str | None, n_features: int) -> list[str] | None:
     return names[:n_features]
 
 
-def write(context: typer.Context, model, rows: Data, path: str, names: list[str] | None) -> None:
+def write(
+    context: typer.Context, model: Any, rows: Data, path: str, names: list[str] | None
+) -> None:
     """Write the report on a model that a command has trained on rows."""
-    with reading(context.params["data"]):
+    with reading(context.params["data"][0]):
         judged = judge(model, rows.X, rows.y, rows.qid)
     write_judged(context, model, judged, path, names, trained_on=True)
 
 
 def write_judged(
     context: typer.Context,
-    model,
+    model: Any,
     judged: Judged,
     path: str,
     names: list[str] | None,
@@ -60,17 +61,14 @@ def write_judged(
         Whether the model was trained on them.
     """
     data = context.params["data"]
+    name = ", ".join(map(shown, data))
     with naming(path):
         write_report(
             model,
             path,
-            JudgedRows(judged, shown(data), trained_on),
+            JudgedRows(judged, name, trained_on),
             feature_names=names,
-            first_feature=1 if _is_text(data) else 0,
+            first_feature=1 if is_text(data) else 0,
             command=command_line(context),
-            data_name=shown(data) if trained_on else shown(context.params["model"]),
+            data_name=name if trained_on else shown(context.params["model"]),
         )
-
-
-def _is_text(data: str) -> bool:
-    return data == "-" or (os.path.isfile(data) and format_of(data) == TEXT)

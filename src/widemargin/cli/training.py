@@ -1,122 +1,82 @@
 """`widemargin train`: checks, warnings and summary of a fit."""
 
-import re
-import warnings
-from pathlib import Path
+import time
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 import typer
-from sklearn.exceptions import ConvergenceWarning
 
 from widemargin import LinearRanker, LinearSVC, OrdinalSVC
-from widemargin.cli.errors import BadInput, reading, shown
-from widemargin.cli.inputs import Data, stays_on_disk
-from widemargin.cli.options import SolverName, TaskName, as_option, given_options
-from widemargin.curves import iteration_unit
-from widemargin.estimators.checkpoint import CheckpointError
-from widemargin.estimators.validation import check_bytes
+from widemargin.cli import compiling, fitting, output, reporting
+from widemargin.cli.errors import complain, naming, reading
+from widemargin.cli.inputs import Data, Loaded
+from widemargin.cli.options import TaskName, as_option
+from widemargin.curves import iteration_unit, stopped_early
+from widemargin.model_io import liblinear_labels, write_liblinear
 from widemargin.report.proof import why_it_stopped
-from widemargin.solvers.registry import Place, only_for
-from widemargin.words import count, listed, shape_in_words
+from widemargin.words import count, shape_in_words
 
-# Above it, float64 does not represent every whole number.
-_LARGEST_LABEL = 2**53 - 1
-# Two float64 values per coefficient: the current and the best one.
-_COEFFICIENT_BYTES = 16
-
-
-def check_disk_options(
-    context: typer.Context, path: str, solver: SolverName, memory_budget: str | None
-) -> None:
-    """Refuse options for rows on disk if the rows are in memory, and a malformed budget."""
-    with reading(path):
-        if stays_on_disk(path):
-            try:
-                check_bytes("--memory-budget", memory_budget)
-            except ValueError as error:
-                raise BadInput(str(error)) from error
-            return
-    words = given_options(context, ("memory_budget", "checkpoint"))
-    if solver in only_for(Place.DISK, published=True):
-        words += ["--solver", solver]
-    if words:
-        raise BadInput(
-            f"{shown(path)}: {' '.join(words)} is for rows on disk, and text is read into memory; "
-            "convert it first (see widemargin convert --help)"
-        )
+# Training with so many iterations is slow, and features whose deviations differ by this factor
+# may be why.
+_MANY_ITERATIONS = 1000
+_LARGE_RATIO = 1e3
 
 
-def check_data(task: TaskName, data: Data) -> None:
-    """Refuse labels and groups that do not fit the task, and models larger than memory."""
-    labels = np.unique(data.y)
-    _check_room(data.X.shape[1], labels.size if task is TaskName.classify else 1)
+def run(context: typer.Context) -> None:
+    """Train a model as the options say, write its files and print a summary."""
+    given = context.params
+    task, data = given["task"], given["data"]
+    fitting.check(context)
+    compiling.listen()
+    started = time.perf_counter()
+    rows, preparation, names = fitting.read(context)
+    read_seconds = time.perf_counter() - started
+    liblinear = given["liblinear"]
+    if liblinear is not None:
+        with reading(liblinear):
+            liblinear_labels(rows.y)  # fail before the training rather than after it
+            if preparation is not None:
+                raise ValueError("LIBLINEAR's format holds neither tables nor scales; see export")
+
+    model = make_model(context, rows)
+    started = time.perf_counter()
+    with reading(data[0]):
+        fitting.fit(model, rows)
+    fit_seconds = time.perf_counter() - started
+
+    output.save_model(Loaded(preparation, model).whole, given["out"])
+    if liblinear is not None:
+        with naming(liblinear):
+            write_liblinear(model, liblinear)
+    if stopped_early(model):
+        complain(f"warning: {early_stop(model)}")
+    warn_of_scales(model, rows)
+    if given["report"] is not None:
+        reporting.write(context, model, rows, given["report"], names)
+    seconds = {"read_seconds": read_seconds, "fit_seconds": fit_seconds}
+    summary = summarise(task, model, rows) | seconds
+    if given["json"]:
+        files = {"model": given["out"], "liblinear": liblinear, "report": given["report"]}
+        output.print_json({"data": output.one_or_all(data), **summary, **files})
+    elif not given["quiet"] and given["out"] != "-":
+        saved = " and ".join(filter(None, [given["out"], liblinear, given["report"]]))
+        output.print_lines(as_text(summary, model, rows) | {"saved": saved})
+
+
+def make_model(context: typer.Context, data: Data) -> Any:
+    """Return the estimator that the options of `train` describe."""
+    given, task = context.params, context.params["task"]
+    shared, classify = fitting.parameters(context, data)
+    shared["C"] = given["C"]
     if task is TaskName.classify:
-        _check_whole(data.y)
-    elif task is TaskName.ordinal and labels.size < 2:
-        raise ValueError(f"every row has the label {labels[0]}; --task ordinal needs two or more")
-    elif task is TaskName.roc and labels.size != 2:
-        raise ValueError(
-            f"--task roc needs exactly two labels, not {labels.size:,} ({listed(labels.tolist())})"
-        )
-    elif task is TaskName.roc and data.qid is not None:
-        raise ValueError("it has groups (qid), which --task roc cannot use; use --task rank")
-
-
-def _check_room(n_features: int, n_classes: int) -> None:
-    """Refuse a model larger than the free memory; one mistyped index can make it so large.
-
-    Without this check, the operating system may kill the process when it uses the memory.
-    """
-    meminfo = Path("/proc/meminfo")
-    found = meminfo.exists() and re.search(r"MemAvailable: +(\d+) kB", meminfo.read_text())
-    if not found:  # not Linux
-        return
-    available = 1024 * int(found[1])
-    n_outputs = n_classes if n_classes > 2 else 1
-    needed = _COEFFICIENT_BYTES * n_features * n_outputs
-    if needed > available:
-        raise ValueError(
-            f"the largest index means {count(n_features, 'feature')}: training needs at least "
-            f"{needed / 1e9:,.0f} GB, and {available / 1e9:,.0f} GB of memory are free"
-        )
-
-
-def _check_whole(y: np.ndarray) -> None:
-    """Refuse labels that are not whole numbers."""
-    bad = np.flatnonzero((y != np.trunc(y)) | (np.abs(y) > _LARGEST_LABEL))
-    if bad.size:
-        first = bad[0]
-        size = f" up to {_LARGEST_LABEL:,}" if abs(y[first]) > _LARGEST_LABEL else ""
-        raise ValueError(
-            f"row {first} (counted from 0) has the label {y[first]}; class labels must be whole "
-            f"numbers{size}"
-        )
-
-
-def make_model(task: TaskName, shared: dict, classify: dict, rank: dict):
-    """Return the estimator of a task, from options shared by all tasks and options of one task."""
-    if task is TaskName.classify:
-        return LinearSVC(**shared, **classify)
+        return LinearSVC(**shared, **classify, checkpoint=given["checkpoint"])
     if task is TaskName.ordinal:
         return OrdinalSVC(**shared)
-    return LinearRanker(**shared, **rank)
+    return LinearRanker(**shared, normalization=given["normalization"].value)
 
 
-def fit(model, data: Data, **more) -> None:
-    """Fit without scikit-learn's ConvergenceWarning; see `early_stop`."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        try:
-            if isinstance(model, LinearRanker):
-                model.fit(data.X, data.y, qid=data.qid, sample_weight=data.weight)
-            else:
-                model.fit(data.X, data.y, sample_weight=data.weight, **more)
-        except CheckpointError as error:
-            raise BadInput(str(error)) from error
-
-
-def early_stop(model) -> str:
+def early_stop(model: Any) -> str:
     """Return a warning that says why a fit stopped before `tol` and what its model proves."""
     return (
         f"{why_it_stopped(model, as_option)} before --tol {model.tol:g}; "
@@ -124,10 +84,28 @@ def early_stop(model) -> str:
     )
 
 
-def summarise(task: TaskName, model, data: Data) -> dict[str, Any]:
+def warn_of_scales(model: Any, data: Data) -> None:
+    """Say if training was slow and the scales of the features may be why."""
+    if model.status_ == "converged" and model.n_iter_ < _MANY_ITERATIONS:
+        return
+    if not isinstance(data.X, np.ndarray) and not scipy.sparse.issparse(data.X):
+        return
+    squares = data.X.power(2) if scipy.sparse.issparse(data.X) else np.square(data.X)
+    means = np.asarray(data.X.mean(axis=0), dtype=np.float64).ravel()
+    spread = np.sqrt(np.maximum(np.asarray(squares.mean(axis=0)).ravel() - means**2, 0.0))
+    spread = spread[spread > 0.0]
+    if spread.size and spread.max() > _LARGE_RATIO * spread.min():
+        complain(
+            f"warning: training took {count(model.n_iter_, iteration_unit(model))}; the standard "
+            f"deviations of the features differ by a factor of {spread.max() / spread.min():.1g}, "
+            "which makes it slow: --scale evens them out"
+        )
+
+
+def summarise(task: TaskName, model: Any, data: Data) -> dict[str, Any]:
     """Return a summary of a fit."""
     size = {"rows": data.X.shape[0], "features": data.X.shape[1]}
-    if hasattr(model, "classes_"):
+    if not isinstance(model, LinearRanker):
         size["classes"] = model.classes_.tolist()
     if task is TaskName.rank:
         size["groups"] = 1 if data.qid is None else len(np.unique(data.qid))
@@ -146,7 +124,7 @@ def summarise(task: TaskName, model, data: Data) -> dict[str, Any]:
     }
 
 
-def as_text(summary: dict[str, Any], model, data: Data) -> dict[str, str]:
+def as_text(summary: dict[str, Any], model: Any, data: Data) -> dict[str, str]:
     """Return the summary as named lines of text."""
     lines = {
         "task": summary["task"],
@@ -172,7 +150,7 @@ def _size(summary: dict[str, Any], data: Data) -> str:
     return ", ".join(words)
 
 
-def _loss(model) -> str:
+def _loss(model: Any) -> str:
     if not isinstance(model, LinearSVC):
         return "pairwise hinge"
     return "crammer_singer" if model.multi_class == "crammer_singer" else model.loss

@@ -1,6 +1,7 @@
 """`widemargin tune`: checks and summary of a search for C."""
 
 import shlex
+import time
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,25 @@ from rich.table import Table
 from sklearn.metrics import get_scorer_names
 from sklearn.model_selection import StratifiedGroupKFold
 
-from widemargin import LinearSVCCV
-from widemargin.cli.errors import BadInput
-from widemargin.cli.inputs import Data
-from widemargin.cli.options import given_options
-from widemargin.curves import score_name
+from widemargin import LinearRanker, LinearSVCCV, OrdinalSVC
+from widemargin.cli import compiling, fitting, options, output, plotting, reporting
+from widemargin.cli.errors import BadInput, complain, naming, reading
+from widemargin.cli.inputs import Data, Loaded
+from widemargin.cli.options import TaskName, given_options
+from widemargin.cli.search import SCORERS, OrderSearch
+from widemargin.cli.table_options import FOR_TABLES
+from widemargin.curves import caveats, score_name
+from widemargin.estimators.validation import check_costs
 from widemargin.words import count, percent_at_most, shape_in_words
 
 # Options that `tune` and `train` share.
 _SHARED = (
+    "task",
+    "normalization",
+    "target",
+    "weight",
+    "scale",
+    *FOR_TABLES,
     "loss",
     "multi_class",
     "solver",
@@ -37,28 +48,90 @@ _SHARED = (
 _BAR_WIDTH = 24
 
 
-def check_scoring(name: str) -> None:
-    """Refuse the name of an unknown scorer."""
-    if name not in get_scorer_names():
-        raise BadInput(
-            f"--scoring {name}: not a scorer of scikit-learn, such as accuracy, "
-            "balanced_accuracy, f1, f1_macro, roc_auc or average_precision"
-        )
+def run(context: typer.Context) -> None:
+    """Search as the options say, write the files and print a summary."""
+    given = context.params
+    task, data, out, plot = given["task"], given["data"], given["out"], given["plot"]
+    fitting.check(context)
+    scoring = check_scoring(task, given["scoring"])
+    if plot is not None:
+        plotting.check(plot)  # before the training rather than after it
+    compiling.listen()
+    started = time.perf_counter()
+    rows, preparation, names = fitting.read(context)
+    read_seconds = time.perf_counter() - started
+
+    started = time.perf_counter()
+    with reading(data[0]):
+        model = search(context, rows, scoring)
+    fit_seconds = time.perf_counter() - started
+
+    if out is not None:
+        output.save_model(Loaded(preparation, model.best_estimator_).whole, out)
+    if plot is not None:
+        with naming(plot):
+            plotting.draw(model, plot)
+    for caveat in caveats(model, options.as_option):
+        complain(f"warning: {caveat}")
+    if given["report"] is not None:
+        judged = model if isinstance(model, LinearSVCCV) else model.best_estimator_
+        reporting.write(context, judged, rows, given["report"], names)
+    seconds = {"read_seconds": read_seconds, "fit_seconds": fit_seconds}
+    summary = summarise(task, model, rows) | seconds
+    summary["train_command"] = train_command(context, model, out)
+    if given["json"]:
+        files = {"model": out, "plot": plot, "report": given["report"]}
+        output.print_json({"data": output.one_or_all(data), **summary, **files})
+    elif not given["quiet"] and out != "-":
+        show(model)
+        saved = " and ".join(filter(None, [out, plot, given["report"]]))
+        output.print_lines(as_text(summary, model) | ({"saved": saved} if saved else {}))
 
 
-def make_model(data: Data, folds: int, **parameters) -> LinearSVCCV:
-    """Return the estimator of the search; rows of one group stay in one fold."""
-    cv = folds if data.qid is None else StratifiedGroupKFold(folds)
-    return LinearSVCCV(cv=cv, **parameters)
+def check_scoring(task: TaskName, name: str | None) -> str:
+    """Return the name of the score to maximise; refuse that of an unknown scorer."""
+    if task is TaskName.classify:
+        name = name or "accuracy"
+        if name not in get_scorer_names():
+            raise BadInput(
+                f"--scoring {name}: not a scorer of scikit-learn, such as accuracy, "
+                "balanced_accuracy, f1, f1_macro, roc_auc or average_precision"
+            )
+        return name
+    scorers = list(SCORERS[task.value])
+    name = name or scorers[0]
+    if name not in scorers:
+        raise BadInput(f"--scoring {name}: --task {task.value} has {', '.join(scorers)}")
+    return name
 
 
-def summarise(model: LinearSVCCV, data: Data) -> dict[str, Any]:
+def search(context: typer.Context, rows: Data, scoring: str) -> Any:
+    """Return the fitted search; rows of one group stay in one fold."""
+    given, task = context.params, context.params["task"]
+    shared, classify = fitting.parameters(context, rows)
+    if task is TaskName.classify:
+        cv = given["folds"] if rows.qid is None else StratifiedGroupKFold(given["folds"])
+        model = LinearSVCCV(cv=cv, Cs=given["Cs"], scoring=scoring, **shared, **classify)
+        fitting.fit(model, rows, groups=rows.qid)
+        return model
+    max_time, verbose = shared.pop("max_time"), shared.pop("verbose")
+    if task is TaskName.ordinal:
+        model = OrdinalSVC(**shared)
+    else:
+        model = LinearRanker(**shared, normalization=given["normalization"].value)
+    Cs, folds = check_costs("--Cs", given["Cs"]), given["folds"]
+    return OrderSearch(model, Cs, folds, scoring, task.value, max_time, verbose).fit(rows)
+
+
+def summarise(task: TaskName, model: Any, data: Data) -> dict[str, Any]:
     """Return a summary of a search."""
-    parameters = model.best_estimator_.get_params()
+    best = model.best_estimator_
+    classes = {} if isinstance(best, LinearRanker) else {"classes": best.classes_.tolist()}
     return {
+        "task": task.value,
         "rows": data.X.shape[0],
         "features": data.X.shape[1],
-        "classes": model.classes_.tolist(),
+        **classes,
         "scoring": model.scoring,
         "folds": len(model.scores_),
         "Cs": model.Cs_.tolist(),
@@ -67,20 +140,20 @@ def summarise(model: LinearSVCCV, data: Data) -> dict[str, Any]:
         "relative_gaps": model.relative_gaps_.T.tolist(),
         "best_C": model.C_,
         "best_score": float(np.nanmax(model.scores_.mean(axis=0))),
-        "parameters": parameters,
+        "parameters": best.get_params(),
         "solver": model.solver_,
         "status": model.status_,
         "certificate": model.certificate_.as_dict(),
     }
 
 
-def train_command(context: typer.Context, model: LinearSVCCV, out: str | None) -> str:
+def train_command(context: typer.Context, model: Any, out: str | None) -> str:
     """Return the command that trains the best model."""
-    command = ["widemargin", "train", context.params["data"], "-C", repr(model.C_)]
+    command = ["widemargin", "train", *context.params["data"], "-C", repr(model.C_)]
     return shlex.join([*command, *given_options(context, _SHARED), "--out", out or "model.wm"])
 
 
-def show(model: LinearSVCCV) -> None:
+def show(model: Any) -> None:
     """Print the score of each C as a table."""
     console = Console(highlight=False)
     block = "█" if console.encoding.startswith("utf") else "#"
@@ -110,9 +183,10 @@ def show(model: LinearSVCCV) -> None:
     console.print(table)
 
 
-def as_text(summary: dict[str, Any], model: LinearSVCCV) -> dict[str, str]:
+def as_text(summary: dict[str, Any], model: Any) -> dict[str, str]:
     """Return named lines of text with what the table does not show."""
-    size = shape_in_words(summary["rows"], summary["features"], len(summary["classes"]))
+    n_classes = len(summary["classes"]) if "classes" in summary else None
+    size = shape_in_words(summary["rows"], summary["features"], n_classes)
     return {
         "data": f"{size}, read in {summary['read_seconds']:.2f} s",
         "search": f"{count(len(summary['Cs']), 'value')} of C, {summary['folds']} folds, "

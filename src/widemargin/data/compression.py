@@ -40,7 +40,7 @@ def decompressed(stream: BinaryIO, name: str) -> io.BufferedReader:
         if not isinstance(more, bytes):
             raise TypeError(f"{name}: the stream must be opened in binary mode")
         head += more
-    source = _Rejoined(head, stream)
+    source = Rejoined(head, stream)
     whole: io.BufferedReader = io.BufferedReader(source, _COMPRESSED_READ)
     for magic, decompress in _DECOMPRESSORS.items():
         if head.startswith(magic):
@@ -49,7 +49,7 @@ def decompressed(stream: BinaryIO, name: str) -> io.BufferedReader:
     return whole
 
 
-class _Rejoined(io.RawIOBase):
+class Rejoined(io.RawIOBase):
     """A stream whose first bytes were already read, put back in front.
 
     Closing it leaves the stream open.
@@ -74,7 +74,7 @@ class _Rejoined(io.RawIOBase):
 class _Text(io.RawIOBase):
     """Output of a decompressor, limited in size; errors become CompressionError."""
 
-    def __init__(self, stream: Any, source: _Rejoined) -> None:
+    def __init__(self, stream: Any, source: Rejoined) -> None:
         self._stream = stream
         self._source = source
         self._n_bytes = 0

@@ -29,8 +29,8 @@ classes        (c,)     labels, lowest first, if they are numbers; else in the h
 Header metadata: one entry, "widemargin", a JSON object with the keys format ("widemargin"),
 format_version (1), estimator, parameters, classes (null unless they are in the header), n_rows
 (of the training data), n_iter, status, solver, certificate and feature_names; of a LinearRanker
-and an OrdinalSVC also n_pairs. There is only one entry because safetensors writes several in
-random order, and equal models should give equal files.
+and an OrdinalSVC also n_pairs; preparation.py adds one more. There is only one entry because
+safetensors writes several in random order, and equal models should give equal files.
 """
 
 import json
@@ -57,6 +57,7 @@ from widemargin.estimators.linear_svc_cv import LinearSVCCV
 from widemargin.estimators.ordinal_svc import ERRORS, OrdinalSVC
 from widemargin.estimators.ranking import NORMALIZATIONS, OrderingModel
 from widemargin.estimators.validation import check_choice
+from widemargin.model_io import preparation as preparations
 from widemargin.monitor import STATUSES
 from widemargin.solvers.registry import SOLVERS, THEN
 from widemargin.tensors import FLOAT, Malformed, read_field, read_header, read_tensor
@@ -91,7 +92,7 @@ def save_model(model: BaseEstimator, path: str | os.PathLike) -> None:
     ----------
     model : fitted estimator
         A `widemargin.LinearSVC`, `LinearRanker` or `OrdinalSVC`; or a `LinearSVCCV`, of which
-        `best_estimator_` is written.
+        `best_estimator_` is written; or a pipeline of a `TableFeatures` and one of these.
     path : path-like
         Output file. An existing file is replaced.
 
@@ -100,6 +101,7 @@ def save_model(model: BaseEstimator, path: str | os.PathLike) -> None:
     Not saved: `history_` (empty after loading), and the state of a random generator passed as
     `random_state` (None after loading; an integer seed is kept).
     """
+    preparation, model = preparations.split(model)
     check_is_fitted(model)
     if type(model) is LinearSVCCV:
         model = model.best_estimator_
@@ -116,11 +118,12 @@ def save_model(model: BaseEstimator, path: str | os.PathLike) -> None:
             tensors["classes"] = classes
         else:
             labels = _labels_to_json(classes)
-    header = json.dumps(_description(model, name, labels))
+    description = _description(model, name, labels)
+    preparations.add(preparation, tensors, description)
     # safetensors writes the memory of an array and ignores its strides.
     arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
     with atomic_write(path) as file:
-        file.write(serialize(arrays, metadata={FORMAT_NAME: header}))
+        file.write(serialize(arrays, metadata={FORMAT_NAME: json.dumps(description)}))
 
 
 def _description(model: BaseEstimator, name: str, labels: dict | None) -> dict[str, Any]:
@@ -155,7 +158,7 @@ def load_model(path: str | os.PathLike) -> Any:
 
     Returns
     -------
-    model : fitted estimator
+    model : fitted estimator or pipeline
         Its predictions are the same, bit for bit.
 
     Raises
@@ -172,7 +175,7 @@ def load_model(path: str | os.PathLike) -> Any:
     try:
         with safe_open(path, framework="numpy") as file:
             description = _read_description(file)
-            return _build_model(file, description)
+            return preparations.joined(file, description, _build_model(file, description))
     except (SafetensorError, OSError) as error:
         reason = str(error).rpartition(": ")[2]  # without the prefix of the library
         raise ModelFileError(
@@ -238,16 +241,12 @@ def _parameter_to_json(name: str, value: Any) -> Any:
 def _parameter_from_json(value: Any) -> Any:
     if isinstance(value, dict):
         weights = dict(value["pairs"])
-        if not all(_is_number(weight) and weight >= 0 for weight in weights.values()):
+        if not all(type(weight) in (int, float) and weight >= 0 for weight in weights.values()):
             raise ValueError("class weights must be numbers of at least 0")
         return weights
     if isinstance(value, int) and abs(value) >= 2**63:
         raise ValueError(f"a whole number of {len(str(abs(value)))} digits")
     return value
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _labels_to_json(classes: np.ndarray) -> dict:

@@ -1,0 +1,5 @@
+"""`python -m widemargin` is the command line."""
+
+from widemargin.cli.app import main
+
+main()
