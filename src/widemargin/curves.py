@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from widemargin.fitted import Fitted, FittedSearch, Search, class_names
+from widemargin.monitor import Record
 from widemargin.solvers.registry import SOLVERS, THEN
 from widemargin.words import count, percent_at_most
 
@@ -41,7 +43,7 @@ class HistoryCurve:
         return np.divide(gap, self.primal, out=np.zeros_like(gap), where=self.primal != 0.0)
 
 
-def history_curves(model) -> list[HistoryCurve]:
+def history_curves(model: Fitted) -> list[HistoryCurve]:
     """Return one curve per problem.
 
     Parameters
@@ -49,7 +51,7 @@ def history_curves(model) -> list[HistoryCurve]:
     model : fitted estimator
         A model loaded from a file has no history and no curves.
     """
-    by_problem: dict[int, list] = {}
+    by_problem: dict[int, list[Record]] = {}
     for record in model.history_:
         by_problem.setdefault(record.problem, []).append(record)
     names = part_names(model)
@@ -65,9 +67,9 @@ def history_curves(model) -> list[HistoryCurve]:
     ]
 
 
-def part_names(model) -> list[str]:
+def part_names(model: Fitted) -> list[str]:
     """Return the classes of one-versus-rest problems; empty for a single problem."""
-    return [str(label) for label in model.classes_] if model.certificate_.parts else []
+    return class_names(model) if model.certificate_.parts else []
 
 
 def total_curve(curves: list[HistoryCurve], by: str) -> HistoryCurve:
@@ -94,7 +96,7 @@ def total_curve(curves: list[HistoryCurve], by: str) -> HistoryCurve:
     return HistoryCurve("", **{by: moments, other: last}, **sums)
 
 
-def phase_seconds(model) -> dict[str, float]:
+def phase_seconds(model: Fitted) -> dict[str, float]:
     """Return the seconds spent in each phase, summed over problems, in decreasing order."""
     last_phases = {record.problem: record.phases for record in model.history_}
     seconds: dict[str, float] = {}
@@ -104,7 +106,7 @@ def phase_seconds(model) -> dict[str, float]:
     return dict(sorted(seconds.items(), key=lambda item: -item[1]))
 
 
-def iteration_unit(model) -> str:
+def iteration_unit(model: Fitted) -> str:
     """Return what the solver counts: "pass" or "iteration"."""
     return SOLVERS[model.solver_.split(THEN)[0]].counts
 
@@ -139,7 +141,7 @@ class CostCurve:
         return float(self.mean[self.Cs == self.best_C][0])
 
 
-def cost_curve(search) -> CostCurve:
+def cost_curve(search: Search) -> CostCurve:
     """Return the scores of a fitted `LinearSVCCV`, without values of C it did not try."""
     tried = np.flatnonzero(~np.isnan(search.scores_.mean(axis=0)))
     tried = tried[np.argsort(search.Cs_[tried], kind="stable")]
@@ -148,13 +150,13 @@ def cost_curve(search) -> CostCurve:
     )
 
 
-def score_name(search) -> str:
+def score_name(search: Search) -> str:
     """Return the name of the score of a search."""
     scoring = search.scoring or "accuracy"
     return scoring.replace("_", " ") if isinstance(scoring, str) else "score"
 
 
-def caveats(search, spelled: Callable[[str], str] = str) -> Iterator[str]:
+def caveats(search: FittedSearch, spelled: Callable[[str], str] = str) -> Iterator[str]:
     """Yield warnings about the result of a search.
 
     Parameters

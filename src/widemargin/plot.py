@@ -4,7 +4,8 @@ Each function draws into `ax`, or into new axes if `ax` is None, and returns the
 matplotlib: ``pip install 'widemargin[plot]'``.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -17,15 +18,25 @@ from widemargin.curves import (
     total_curve,
 )
 from widemargin.estimators.validation import check_choice
+from widemargin.fitted import Fitted, Search
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from widemargin.estimators.path import SVMPath
 
 # With more curves, the legend would hide them.
 _MAX_LEGEND_ENTRIES = 12
 
 
-def history(model, *, y="gap", x="time", total=False, ax=None) -> "Axes":
+def history(
+    model: Fitted,
+    *,
+    y: Literal["gap", "objective"] = "gap",
+    x: Literal["time", "iteration"] = "time",
+    total: bool = False,
+    ax: "Axes | None" = None,
+) -> "Axes":
     """Plot the convergence of training: duality gap, or objective and lower bound.
 
     Parameters
@@ -77,7 +88,7 @@ def history(model, *, y="gap", x="time", total=False, ax=None) -> "Axes":
     return _finished(ax)
 
 
-def phases(model, *, ax=None) -> "Axes":
+def phases(model: Fitted, *, ax: "Axes | None" = None) -> "Axes":
     """Plot the time spent in each phase of training, summed over classes.
 
     Parameters
@@ -100,7 +111,7 @@ def phases(model, *, ax=None) -> "Axes":
     return _finished(ax, legend=False)
 
 
-def scores(search, *, ax=None) -> "Axes":
+def scores(search: Search, *, ax: "Axes | None" = None) -> "Axes":
     """Plot the mean score against C, with a band of one standard deviation over the folds.
 
     Parameters
@@ -126,7 +137,14 @@ def scores(search, *, ax=None) -> "Axes":
     return _finished(ax)
 
 
-def path(path, *, n_weights=10, label=None, feature_names=None, ax=None) -> "Axes":
+def path(
+    path: "SVMPath",
+    *,
+    n_weights: int = 10,
+    label: object = None,
+    feature_names: Sequence[str] | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
     """Plot the largest weights against C.
 
     Parameters
@@ -165,7 +183,7 @@ def path(path, *, n_weights=10, label=None, feature_names=None, ax=None) -> "Axe
     return _finished(ax)
 
 
-def _axes(ax):
+def _axes(ax: "Axes | None") -> "Axes":
     """Return `ax`, or new axes."""
     if ax is not None:
         return ax
@@ -178,7 +196,7 @@ def _axes(ax):
     return pyplot.subplots(layout="constrained")[1]
 
 
-def _finished(ax, legend=True):
+def _finished(ax: "Axes", legend: bool = True) -> "Axes":
     ax.grid(alpha=0.3)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widemargin.report.charts import Curve, bar, heat_map, line_chart
+from widemargin.report.charts import Axis, Curve, bar, heat_map, line_chart
 from widemargin.report.scales import Scale, linear, logarithmic, plain, thinned
 
 NUMBERS = st.floats(-1e12, 1e12, allow_nan=False)
@@ -61,8 +61,7 @@ def test_a_curve_goes_where_its_numbers_are():
     x, y = np.array([0.0, 0.5, 1.0]), np.array([0.0, 0.25, 1.0])
     curve = Curve(x, y, "name", marks="{} {}".format)
     unit = Scale(0.0, 1.0)
-    labels = {"x_label": "x", "y_label": "y", "summary": "Rises."}
-    chart = line_chart("Title", [curve], unit, unit, **labels)
+    chart = line_chart("Title", [curve], Axis(unit, "x"), Axis(unit, "y"), summary="Rises.")
     svg = ElementTree.fromstring(chart.svg)
     circles = svg.findall("circle")
     across, down = ([float(circle.get(name)) for circle in circles] for name in ("cx", "cy"))

@@ -6,18 +6,28 @@ import importlib.metadata
 import os
 import platform
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 import widemargin
 from widemargin.atomic import atomic_write
 from widemargin.curves import iteration_unit
+from widemargin.fitted import (
+    Classifier,
+    Fitted,
+    Named,
+    Ordering,
+    Ordinal,
+    Separating,
+    class_names,
+)
 from widemargin.report.measures import Judged
 from widemargin.report.progress import search, training
 from widemargin.report.proof import proof
 from widemargin.report.quality import quality
-from widemargin.report.weights import FeatureNames, weights
+from widemargin.report.weights import FeatureNames, NamesOfFeatures, weights
 from widemargin.words import duration, shape_in_words
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba")
@@ -42,11 +52,11 @@ class JudgedRows:
 
 
 def write_report(
-    model,
-    path: str | os.PathLike,
+    model: Fitted,
+    path: str | os.PathLike[str],
     rows: JudgedRows | None = None,
     *,
-    feature_names=None,
+    feature_names: NamesOfFeatures = None,
     first_feature: int = 0,
     command: str | None = None,
     data_name: str | None = None,
@@ -70,33 +80,24 @@ def write_report(
         Name of the data.
     """
     code = _code(model, rows, path, feature_names is not None)
-    if feature_names is None:
-        feature_names = getattr(model, "feature_names_in_", None)
+    if feature_names is None and isinstance(model, Named):
+        feature_names = model.feature_names_in_
     names = FeatureNames(feature_names, model.n_features_in_, first_feature)
-    contents = {
-        "kind": type(model).__name__,
-        "data_name": data_name,
-        "size": shape_in_words(
-            _n_rows(model),
-            model.n_features_in_,
-            len(model.classes_) if hasattr(model, "classes_") else None,
-        ),
-        "proof": proof(model),
-        "training": training(model),
-        "search": search(model),
-        "quality": None if rows is None else quality(model, rows.judged),
-        "rows": rows,
-        "weights": weights(model, names),
-        "command": command,
-        "code": code,
-        "repeatable": getattr(model, "random_state", 0) is not None,
-        "facts": _facts(model),
-        "parameters": _parameters(model),
-        "versions": _versions(),
-        "ordinal": hasattr(model, "thresholds_"),
-        "ranks": not hasattr(model, "classes_"),
-        "date": datetime.datetime.now(datetime.UTC).strftime("%d %B %Y").lstrip("0"),
-    }
+    page = _template().render(
+        data_name=data_name,
+        rows=rows,
+        quality=None if rows is None else quality(model, rows.judged),
+        weights=weights(model, names),
+        command=command,
+        code=code,
+        **_about(model),
+    )
+    with atomic_write(path) as file:
+        # File names may contain bytes that are not UTF-8.
+        file.write(page.encode("utf-8", "backslashreplace"))
+
+
+def _template() -> Template:
     environment = Environment(
         loader=PackageLoader("widemargin.report", "templates"),
         autoescape=True,
@@ -104,18 +105,34 @@ def write_report(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    page = environment.get_template("report.html").render(contents)
-    with atomic_write(path) as file:
-        # File names may contain bytes that are not UTF-8.
-        file.write(page.encode("utf-8", "backslashreplace"))
+    return environment.get_template("report.html")
 
 
-def _facts(model) -> dict[str, str]:
+def _about(model: Fitted) -> dict[str, Any]:
+    """Return what the template shows of the model itself and of its training."""
+    n_classes = len(class_names(model)) or None
+    return {
+        "kind": type(model).__name__,
+        "size": shape_in_words(_n_rows(model), model.n_features_in_, n_classes),
+        "proof": proof(model),
+        "training": training(model),
+        "search": search(model),
+        "repeatable": model.get_params(deep=False).get("random_state", 0) is not None,
+        "facts": _facts(model),
+        "parameters": _parameters(model),
+        "versions": _versions(),
+        "ordinal": isinstance(model, Ordinal),
+        "ranks": not isinstance(model, Classifier),
+        "date": datetime.datetime.now(datetime.UTC).strftime("%d %B %Y").lstrip("0"),
+    }
+
+
+def _facts(model: Fitted) -> dict[str, str]:
     """Return the size of the problem and the work done."""
     facts = {"rows": f"{_n_rows(model):,}", "features": f"{model.n_features_in_:,}"}
-    if hasattr(model, "classes_"):
+    if isinstance(model, Classifier):
         facts["classes"] = f"{len(model.classes_):,}"
-    if hasattr(model, "n_pairs_"):
+    if isinstance(model, Ordering):
         facts["pairs"] = f"{model.n_pairs_:,}"
     facts["solver"] = model.solver_
     passes = iteration_unit(model) == "pass"
@@ -131,13 +148,14 @@ def _facts(model) -> dict[str, str]:
     return facts
 
 
-def _n_rows(model) -> int:
-    if hasattr(model, "n_samples_fit_"):
-        return model.n_samples_fit_
-    return model.dual_variables_.shape[1]
+def _n_rows(model: Fitted) -> int:
+    if isinstance(model, Separating):
+        return model.dual_variables_.shape[1]
+    assert isinstance(model, Ordering)
+    return model.n_samples_fit_
 
 
-def _parameters(model) -> list[tuple[str, str, bool]]:
+def _parameters(model: Fitted) -> list[tuple[str, str, bool]]:
     """Return (name, value, whether it differs from the default) of each parameter."""
     defaults = type(model)().get_params(deep=False)
     return [
@@ -147,7 +165,9 @@ def _parameters(model) -> list[tuple[str, str, bool]]:
     ]
 
 
-def _code(model, rows, path, named: bool) -> str:
+def _code(
+    model: Fitted, rows: JudgedRows | None, path: str | os.PathLike[str], named: bool
+) -> str:
     """Return Python code that trains the model and writes the report."""
     kind = type(model).__name__
     values = model.get_params(deep=False)
@@ -168,7 +188,7 @@ def _code(model, rows, path, named: bool) -> str:
     )
 
 
-def _as_code(name: str, value) -> str:
+def _as_code(name: str, value: Any) -> str:
     """Return a parameter's value as a Python literal, or its name if it has none."""
     if isinstance(value, (np.ndarray, np.generic)):
         value = value.tolist()
@@ -180,7 +200,7 @@ def _as_code(name: str, value) -> str:
     return text
 
 
-def _same(value, default) -> bool:
+def _same(value: object, default: object) -> bool:
     return type(value) is type(default) and value == default
 
 

@@ -1,6 +1,6 @@
 """Metrics, ROC and precision-recall curves, NDCG and the confusion matrix of a model."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.metrics import (
@@ -10,8 +10,17 @@ from sklearn.metrics import (
     roc_curve,
 )
 
+from widemargin.fitted import Fitted
 from widemargin.metrics import ndcg
-from widemargin.report.charts import REFERENCE, Chart, Curve, heat_map, line_chart, series_class
+from widemargin.report.charts import (
+    REFERENCE,
+    Axis,
+    Chart,
+    Curve,
+    heat_map,
+    line_chart,
+    series_class,
+)
 from widemargin.report.measures import Judged, as_text, if_defined, measure
 from widemargin.report.progress import MOST_CURVES
 from widemargin.report.scales import Scale, linear, logarithmic
@@ -22,9 +31,11 @@ _MAX_MATRIX_CLASSES = 30
 _MAX_ERRORS = 15
 _DEPTHS = (1, 2, 3, 5, 10, 20, 50)
 _UNIT = Scale(0.0, 1.0)
+#: positive class, mask of positive rows, scores
+BinaryProblem: TypeAlias = tuple[str, np.ndarray, np.ndarray]
 
 
-def quality(model, judged: Judged) -> dict[str, Any]:
+def quality(model: Fitted, judged: Judged) -> dict[str, Any]:
     """Return what the template shows of a model's predictions.
 
     Parameters
@@ -55,7 +66,7 @@ def quality(model, judged: Judged) -> dict[str, Any]:
     }
 
 
-def _binary_problems(judged: Judged) -> list[tuple[str, np.ndarray, np.ndarray]]:
+def _binary_problems(judged: Judged) -> list[BinaryProblem]:
     """Return (positive class, mask of positive rows, scores), one versus rest.
 
     Classes without positive or without negative rows are left out: they have no ROC curve.
@@ -73,7 +84,7 @@ def _binary_problems(judged: Judged) -> list[tuple[str, np.ndarray, np.ndarray]]
     return [problem for problem in problems if 0 < problem[1].sum() < problem[1].size]
 
 
-def _curves(problems) -> list[Chart]:
+def _curves(problems: list[BinaryProblem]) -> list[Chart]:
     """Return ROC and precision-recall curves, lowest ROC AUC first."""
     areas = [roc_auc_score(positive, scores) for _, positive, scores in problems]
     hardest = np.argsort(areas, kind="stable")[:MOST_CURVES]
@@ -106,20 +117,16 @@ def _curves(problems) -> list[Chart]:
         line_chart(
             "ROC curves" if several else "ROC curve",
             [chance, *roc_curves],
-            _UNIT,
-            _UNIT,
-            x_label="false positive rate",
-            y_label="true positive rate",
+            Axis(_UNIT, "false positive rate"),
+            Axis(_UNIT, "true positive rate"),
             summary=area,
             note=f"{note} {area}",
         ),
         line_chart(
             "Precision-recall curves" if several else "Precision-recall curve",
             pr_curves,
-            _UNIT,
-            _UNIT,
-            x_label="recall",
-            y_label="precision",
+            Axis(_UNIT, "recall"),
+            Axis(_UNIT, "precision"),
             summary=average,
             note=f"{note} {average}",
         ),
@@ -132,7 +139,7 @@ def _span(what: str, values: list[float]) -> str:
     return f"{what} from {min(values):.4f} to {max(values):.4f}."
 
 
-def _ndcg_by_depth(judged) -> list[Chart]:
+def _ndcg_by_depth(judged: Judged) -> list[Chart]:
     """Return NDCG@k for several k, if it is defined for these grades."""
     grades = judged.labels[judged.true]
     values = [if_defined(ndcg, grades, judged.scores, judged.qid, k) for k in _DEPTHS]
@@ -143,17 +150,15 @@ def _ndcg_by_depth(judged) -> list[Chart]:
         line_chart(
             "NDCG@k",
             [Curve(depths, gains, "", "s1", lambda k, value: f"NDCG@{k:.0f}: {value:.4f}")],
-            logarithmic(depths),
-            linear(gains, high=1.0),
-            x_label="k",
-            y_label="NDCG@k, mean over groups",
+            Axis(logarithmic(depths), "k"),
+            Axis(linear(gains, high=1.0), "NDCG@k, mean over groups"),
             summary=f"From {gains[0]:.4f} at k = 1 to {gains[-1]:.4f} at k = {_DEPTHS[-1]}.",
             note="Gain of a row: 2^grade - 1.",
         )
     ]
 
 
-def _confusion_matrix(judged) -> Chart:
+def _confusion_matrix(judged: Judged) -> Chart:
     k = len(judged.names)
     counts = np.bincount(judged.true * k + judged.predicted, minlength=k * k).reshape(k, k)
     correct = int(np.trace(counts))
@@ -166,8 +171,9 @@ def _confusion_matrix(judged) -> Chart:
     )
 
 
-def _most_frequent_errors(judged) -> list[dict[str, Any]]:
+def _most_frequent_errors(judged: Judged) -> list[dict[str, Any]]:
     k = len(judged.names)
+    assert judged.predicted is not None
     wrong = judged.true != judged.predicted
     pairs, counts = np.unique(judged.true[wrong] * k + judged.predicted[wrong], return_counts=True)
     support = np.bincount(judged.true, minlength=k)

@@ -1,9 +1,11 @@
 """Axes of charts: positions of values, and ticks."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 # Values of zero or less are drawn at the lower end of a logarithmic axis, at this fraction of the
 # smallest positive value.
@@ -19,7 +21,7 @@ class Scale:
     high: float
     log: bool = False
 
-    def place(self, values) -> np.ndarray:
+    def place(self, values: ArrayLike) -> np.ndarray:
         """Return positions as fractions of the axis; values outside are clipped to its ends."""
         values = np.clip(np.asarray(values, dtype=np.float64), self.low, self.high)
         if self.log:
@@ -33,10 +35,9 @@ class Scale:
         return _round_numbers(self.low, self.high, about)
 
 
-def linear(*series, low=None, high=None) -> Scale:
+def linear(*series: ArrayLike, low: float | None = None, high: float | None = None) -> Scale:
     """Return the linear scale that shows all finite values, from `low` to `high` if given."""
-    values = np.concatenate([np.ravel(values) for values in series])
-    values = values[np.isfinite(values)]
+    values = _finite(series)
     least = float(values.min()) if low is None else low
     most = float(values.max()) if high is None else high
     if not most > least:
@@ -49,13 +50,12 @@ def linear(*series, low=None, high=None) -> Scale:
     return Scale(least, most)
 
 
-def logarithmic(*series) -> Scale:
+def logarithmic(*series: ArrayLike) -> Scale:
     """Return the scale that shows all positive numbers by their logarithms.
 
     Where there are others, it leaves room for them at the lower end.
     """
-    values = np.concatenate([np.ravel(values) for values in series])
-    values = values[np.isfinite(values)]
+    values = _finite(series)
     positive = values[values > 0.0]
     if not positive.size:
         return Scale(1e-12, 1.0, log=True)
@@ -65,7 +65,12 @@ def logarithmic(*series) -> Scale:
     return Scale(low / 1.25, high * 1.25, log=True)
 
 
-def _round_numbers(low, high, about):
+def _finite(series: Sequence[ArrayLike]) -> np.ndarray:
+    values = np.concatenate([np.ravel(values) for values in series])
+    return values[np.isfinite(values)]
+
+
+def _round_numbers(low: float, high: float, about: int) -> list[float]:
     rough = (high - low) / about
     magnitude = 10.0 ** math.floor(math.log10(rough))
     step = next(s * magnitude for s in _STEPS if s * magnitude >= rough * (1.0 - 1e-9))
@@ -73,7 +78,7 @@ def _round_numbers(low, high, about):
     return [number * step for number in range(first, last + 1)]
 
 
-def _powers_of_ten(low, high, about):
+def _powers_of_ten(low: float, high: float, about: int) -> list[float]:
     first = math.ceil(math.log10(low) - 1e-9)
     last = math.floor(math.log10(high) + 1e-9)
     stride = max(1, math.ceil((last - first + 1) / (about + 1)))
