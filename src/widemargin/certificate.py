@@ -24,6 +24,7 @@ import numpy as np
 
 from widemargin.arrays import move_to, parts_of
 from widemargin.data.rows import BlockRows, PreciseRows
+from widemargin.markup import CertificateInNotebooks
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Bound, MarginRisk, RowRisk
 from widemargin.rounding import SUM, gamma, squares
@@ -44,7 +45,7 @@ _TINY = 1e-150
 
 
 @dataclass(frozen=True)
-class Certificate:
+class Certificate(CertificateInNotebooks):
     """Bounds on the optimum of a training problem.
 
     Attributes

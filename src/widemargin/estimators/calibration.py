@@ -1,7 +1,6 @@
 """Calibration: sigmoids, fitted by scikit-learn to the scores of held-out rows."""
 
 import numpy as np
-from scipy.special import expit
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -59,16 +58,6 @@ def check_held_out(y, classes) -> None:
             "probability=True calibrates scores on held-out rows, and none of them are of class "
             f"{label_in_words(missing[0])}"
         )
-
-
-def probabilities(scores, sigmoids):
-    """Return the probability of each class, (n, k), from scores (n, m)."""
-    each = expit(-(scores * sigmoids[:, 0] + sigmoids[:, 1]))
-    if each.shape[1] == 1:
-        return np.hstack([1.0 - each, each])
-    total = each.sum(axis=1, keepdims=True)
-    uniform = np.full_like(each, 1.0 / each.shape[1])
-    return np.divide(each, total, out=uniform, where=total > 0.0)
 
 
 def calibrate(model, rows, y, weights, folds, states, interruption):

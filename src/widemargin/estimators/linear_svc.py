@@ -300,7 +300,7 @@ class LinearSVC(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator)
     @available_if(wants_probability)
     def predict_proba(self, X):
         """Return the probability of each class, (n, n_classes); with ``probability=True``."""
-        from widemargin.estimators.calibration import probabilities
+        from widemargin.sigmoids import probabilities
 
         scores = on_host(self.decision_function(X))
         check_is_fitted(self, "sigmoids_", msg="%(name)s was fitted with probability=False")

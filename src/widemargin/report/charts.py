@@ -22,6 +22,9 @@ _MAX_POINTS = 200
 _MAX_MARKS = 60
 _N_COLOURS = 6
 _MAX_NAME_LENGTH = 12
+_MOST_CLASSES_WITH_NUMBERS = 30
+_N_SHADES = 12
+_MAX_CELLS_WITH_TOOLTIPS = 300
 
 #: CSS class of a reference line
 REFERENCE = "reference"
@@ -148,10 +151,17 @@ class _Frame:
             _add(mark, "title", curve.marks(float(curve.x[point]), float(curve.y[point])))
 
 
+def place_on_chart(x: Axis, y: Axis, values: ArrayLike) -> np.ndarray:
+    """Return the horizontal positions of values on a chart with these axes."""
+    return _Frame(x, y).across(values)
+
+
 def heat_map(
     title: str, counts: np.ndarray, names: Sequence[str], *, summary: str, note: str = ""
 ) -> Chart:
     """Return a confusion matrix: true classes down, predicted classes across.
+
+    Cells of many classes have no numbers, and a tooltip only where they have most rows.
 
     Parameters
     ----------
@@ -162,25 +172,64 @@ def heat_map(
     grid = _Grid(names)
     svg = _drawing(_WIDTH, grid.head + len(names) * grid.size + 4.0, f"{title}. {summary}")
     grid.draw_names(svg)
+    if len(names) > _MOST_CLASSES_WITH_NUMBERS:
+        _draw_shades(svg, counts, names, grid)
+    else:
+        _draw_cells(svg, counts, names, grid)
+    return Chart(title, _markup(svg), note)
+
+
+def _cell_in_words(counts: np.ndarray, names: Sequence[str], i: int, j: int) -> str:
+    return f"true {names[i]}, predicted {names[j]}: {counts[i, j]:,} of {counts[i].sum():,}"
+
+
+def _opacity(fraction: float) -> float:
+    return 0.08 + 0.92 * fraction**0.5  # the square root keeps small counts visible
+
+
+def _draw_shades(svg: Element, counts: np.ndarray, names: Sequence[str], grid: "_Grid") -> None:
+    """Draw cells of the same shade as one path: thousands of elements would be slow."""
+    side = len(names) * grid.size
+    _add(svg, "rect", cls="cell empty", x=grid.left, y=grid.head, width=side, height=side)
+    rows, columns = np.nonzero(counts)
+    fractions = counts[rows, columns] / counts.sum(axis=1)[rows]
+    shades = np.ceil(np.sqrt(fractions) * _N_SHADES).astype(int)
+    one = f"h{grid.size:.2f}v{grid.size:.2f}h-{grid.size:.2f}z"
+    for right in (True, False):
+        for shade in range(1, _N_SHADES + 1):
+            cells = np.flatnonzero((shades == shade) & ((rows == columns) == right))
+            corners = (grid.corner(rows[cell], columns[cell]) for cell in cells)
+            drawn = "".join(f"M{x:.2f} {y:.2f}{one}" for x, y in corners)
+            if drawn:
+                opacity = f"{_opacity((shade / _N_SHADES) ** 2):.2f}"
+                style = "cell right" if right else "cell wrong"
+                _add(svg, "path", cls=style, fill_opacity=opacity, d=drawn)
+    for cell in np.argsort(-counts[rows, columns], kind="stable")[:_MAX_CELLS_WITH_TOOLTIPS]:
+        i, j = int(rows[cell]), int(columns[cell])
+        place = _add(svg, "rect", cls="unseen", **grid.inside(i, j))
+        _add(place, "title", _cell_in_words(counts, names, i, j))
+
+
+def _draw_cells(svg: Element, counts: np.ndarray, names: Sequence[str], grid: "_Grid") -> None:
+    """Draw every cell with its number, if that fits, and its tooltip."""
     support = np.maximum(counts.sum(axis=1), 1)
     digits = len(f"{counts.max():,}")
     for i, j in np.ndindex(*counts.shape):
         cell = _add(svg, "g")
-        words = f"true {names[i]}, predicted {names[j]}: {counts[i, j]:,} of {support[i]:,}"
-        _add(cell, "title", words)
+        _add(cell, "title", _cell_in_words(counts, names, i, j))
         _add(cell, "rect", cls="cell empty", **grid.inside(i, j))
         if counts[i, j] == 0:
             continue
         style = "cell right" if i == j else "cell wrong"
         fraction = counts[i, j] / support[i]
-        opacity = 0.08 + 0.92 * fraction**0.5  # the square root keeps small counts visible
-        _add(cell, "rect", cls=style, fill_opacity=f"{opacity:.2f}", **grid.inside(i, j))
+        _add(
+            cell, "rect", cls=style, fill_opacity=f"{_opacity(fraction):.2f}", **grid.inside(i, j)
+        )
         if grid.size >= 4.0 + 0.9 * _CHARACTER_WIDTH * digits:
             tone = "on-dark" if fraction > 0.3 else "on-light"
             x, y = grid.corner(i, j)
             at: dict[str, Any] = {"x": x + 0.5 * grid.size, "y": y + 0.5 * grid.size + 4}
             _add(cell, "text", f"{counts[i, j]:,}", cls=f"count middle {tone}", **at)
-    return Chart(title, _markup(svg), note)
 
 
 class _Grid:
@@ -201,8 +250,9 @@ class _Grid:
     def inside(self, i: int, j: int) -> dict[str, Any]:
         """Return the rectangle of a cell without its border."""
         x, y = self.corner(i, j)
-        side = self.size - 1.5
-        return {"x": x + 0.75, "y": y + 0.75, "width": side, "height": side}
+        border = min(0.75, 0.1 * self.size)
+        side = self.size - 2.0 * border
+        return {"x": x + border, "y": y + border, "width": side, "height": side}
 
     def draw_names(self, svg: Element) -> None:
         """Draw the names of rows and columns, without those that would overlap."""

@@ -1,6 +1,7 @@
 """Metrics of a model on labelled rows, for reports and for `widemargin evaluate`."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -8,9 +9,10 @@ from numpy.typing import ArrayLike
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 
 from widemargin.arrays import on_host
-from widemargin.fitted import Classifier, Ordinal
+from widemargin.fitted import Calibrated, Classifier, Ordinal
 from widemargin.labels import places_of
 from widemargin.metrics import mean_average_precision, ndcg, pairwise_accuracy
+from widemargin.sigmoids import probabilities
 
 #: metrics by their keys; None where undefined
 Measures: TypeAlias = dict[str, float | None]
@@ -49,6 +51,8 @@ class Judged(NamedTuple):
         Index of the predicted class in `labels`; None for a ranking model.
     qid : ndarray of shape (n,) or None
         Query of each row.
+    probabilities : ndarray of shape (n, n_classes) or None
+        Calibrated probabilities of the model's classes.
     """
 
     scores: np.ndarray
@@ -58,6 +62,7 @@ class Judged(NamedTuple):
     known: np.ndarray
     predicted: np.ndarray | None
     qid: np.ndarray | None
+    probabilities: np.ndarray | None = None
 
     @property
     def positive(self) -> np.ndarray | None:
@@ -73,6 +78,24 @@ class Judged(NamedTuple):
         if self.positive is None:
             return None
         return self.names[1 if self.predicted is None else self.known[1]]
+
+
+@dataclass(frozen=True)
+class JudgedRows:
+    """Rows that the metrics and curves of a report are computed on.
+
+    Attributes
+    ----------
+    judged : Judged
+    origin : str
+        Where the rows come from, as text.
+    trained_on : bool
+        Whether the model was trained on them.
+    """
+
+    judged: Judged
+    origin: str = "the rows that were passed in"
+    trained_on: bool = False
 
 
 def scores_of(model: Any, X: Any) -> np.ndarray:
@@ -124,7 +147,10 @@ def judge(model: Any, X: Any, y: ArrayLike, qid: ArrayLike | None = None) -> Jud
         places = np.searchsorted(model.thresholds_, scores, side="left")
     else:
         places = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-    return Judged(scores, labels, names, true, known, known[places], None)
+    chances = None
+    if isinstance(model, Calibrated):
+        chances = probabilities(scores.reshape(scores.shape[0], -1), model.sigmoids_)
+    return Judged(scores, labels, names, true, known, known[places], None, chances)
 
 
 def measure(model: object, judged: Judged) -> Measures:

@@ -155,6 +155,7 @@ def search(model: Fitted) -> dict[str, Any] | None:
     n_untried = model.Cs_.size - curve.Cs.size
     return {
         "chart": chart,
+        "headline": f"{name[0].upper()}{name[1:]} {curve.best_score:.3f} on held-out folds",
         "best_C": f"{curve.best_C:.6g}",
         "best_score": f"{curve.best_score:.4f}",
         "name": name,

@@ -1,4 +1,4 @@
-"""Metrics, ROC and precision-recall curves, NDCG and the confusion matrix of a model."""
+"""How good predictions are: metrics, confusion matrix, classes, thresholds and curves."""
 
 from typing import Any, TypeAlias
 
@@ -12,6 +12,7 @@ from sklearn.metrics import (
 
 from widemargin.fitted import Fitted
 from widemargin.metrics import ndcg
+from widemargin.report.calibration import calibration
 from widemargin.report.charts import (
     REFERENCE,
     Axis,
@@ -21,13 +22,19 @@ from widemargin.report.charts import (
     line_chart,
     series_class,
 )
-from widemargin.report.measures import Judged, as_text, if_defined, measure
+from widemargin.report.confusion import Confusion
+from widemargin.report.decisions import decisions
+from widemargin.report.intervals import LEVEL, Interval, intervals
+from widemargin.report.measures import NAMES, Judged, Measures, as_text, if_defined, measure
 from widemargin.report.progress import MOST_CURVES
 from widemargin.report.scales import Scale, linear, logarithmic
 from widemargin.words import count
 
-# With more classes, a table of the most frequent errors replaces the confusion matrix.
-_MAX_MATRIX_CLASSES = 30
+#: with more classes, the page shows curves on demand and sorts classes by F1
+FEW_CLASSES = 10
+# With more classes, the cells of the confusion matrix would be too small to see.
+_MAX_MATRIX_CLASSES = 300
+_MAX_CLASSES = 1000
 _MAX_ERRORS = 15
 _DEPTHS = (1, 2, 3, 5, 10, 20, 50)
 _UNIT = Scale(0.0, 1.0)
@@ -43,27 +50,99 @@ def quality(model: Fitted, judged: Judged) -> dict[str, Any]:
     model : fitted estimator
     judged : Judged
     """
-    charts: list[Chart] = []
-    problems = _binary_problems(judged)
-    if problems:
-        charts += _curves(problems)
-    elif judged.predicted is None:
-        charts += _ndcg_by_depth(judged)
-    errors = None
-    if judged.predicted is not None:
-        if len(judged.names) <= _MAX_MATRIX_CLASSES:
-            charts.append(_confusion_matrix(judged))
-        else:
-            errors = _most_frequent_errors(judged)
+    measures, found = measure(model, judged), intervals(model, judged)
     n_unknown = int(np.isin(judged.true, judged.known, invert=True).sum())
-    return {
-        "measures": as_text(measure(model, judged)),
+    shown: dict[str, Any] = {
+        "headline": _headline(judged, measures, found),
+        "measures": _tiles(measures, found),
+        "level": f"{100 * LEVEL:g} %",
+        "by_groups": judged.predicted is None and "ndcg_at_10" in found,
         "positive": judged.positive_name,
-        "charts": charts,
-        "errors": errors,
+        "curves": _curves_of(judged),
+        "calibration": None,
+        "decisions": None,
+        "matrix": None,
+        "classes": None,
+        "errors": [],
+        "many": len(judged.names) > FEW_CLASSES,
         "unknown": count(n_unknown, "row") if n_unknown and judged.known.size else None,
         "n_rows": count(judged.true.size, "row"),
     }
+    if judged.predicted is not None:
+        confusion = Confusion.of(judged)
+        shown["calibration"] = calibration(judged)
+        shown["classes"] = _classes(confusion, judged.names)
+        if len(judged.names) <= _MAX_MATRIX_CLASSES:
+            shown["matrix"] = _confusion_matrix(confusion, judged.names)
+        if shown["many"]:
+            shown["errors"] = _most_frequent_errors(confusion, judged.names)
+        if judged.positive is not None and judged.positive_name is not None:
+            shown["decisions"] = decisions(judged.positive, judged.scores, judged.positive_name)
+    return shown
+
+
+def _headline(
+    judged: Judged, measures: Measures, found: dict[str, Interval]
+) -> dict[str, str | None]:
+    """Return the metric that speaks for the model, its interval, and what guessing reaches."""
+    key = next(name for name in _SPEAKING if measures.get(name) is not None)
+    value, interval = measures[key], found.get(key)
+    assert value is not None
+    name = NAMES[key]
+    return {
+        "title": f"{name[0].upper()}{name[1:]} {_in_words(key, value)}",
+        "interval": None
+        if interval is None
+        else " to ".join(_in_words(key, end) for end in interval),
+        "baseline": _baseline(judged, key),
+    }
+
+
+# The first of these that a task has is its headline; `groups` is always defined for a ranking.
+_SPEAKING = (
+    "mean_absolute_error",
+    "accuracy",
+    "ndcg_at_10",
+    "pairwise_accuracy",
+    "roc_area",
+    "groups",
+)
+
+
+def _in_words(key: str, value: float) -> str:
+    if key == "accuracy":
+        return f"{100 * value:.1f}\N{NO-BREAK SPACE}%"
+    return f"{value:,}" if key == "groups" else f"{value:.3f}"
+
+
+def _baseline(judged: Judged, key: str) -> str | None:
+    """Say what a constant prediction, or a random order, would reach."""
+    if key == "accuracy":
+        most = float(np.bincount(judged.true).max()) / judged.true.size
+        return f"Predicting the most frequent class for every row: {_in_words(key, most)}"
+    if key == "mean_absolute_error":
+        middle = np.sort(judged.true)[judged.true.size // 2]
+        error = float(np.abs(judged.true - middle).mean())
+        return f"Predicting the middle class for every row: {_in_words(key, error)}"
+    if key in ("pairwise_accuracy", "roc_area"):
+        return f"A random order: {_in_words(key, 0.5)}"
+    return None
+
+
+def _tiles(measures: Measures, found: dict[str, Interval]) -> list[tuple[str, str, str]]:
+    """Return (name, value, interval) of each metric as text."""
+    texts = as_text(measures)
+    ends = {
+        NAMES[key]: f"{interval.low:.3f} to {interval.high:.3f}" for key, interval in found.items()
+    }
+    return [(name, text, ends.get(name, "")) for name, text in texts.items()]
+
+
+def _curves_of(judged: Judged) -> list[Chart]:
+    problems = _binary_problems(judged)
+    if problems:
+        return _curves(problems)
+    return _ndcg_by_depth(judged) if judged.predicted is None else []
 
 
 def _binary_problems(judged: Judged) -> list[BinaryProblem]:
@@ -158,32 +237,54 @@ def _ndcg_by_depth(judged: Judged) -> list[Chart]:
     ]
 
 
-def _confusion_matrix(judged: Judged) -> Chart:
-    k = len(judged.names)
-    counts = np.bincount(judged.true * k + judged.predicted, minlength=k * k).reshape(k, k)
-    correct = int(np.trace(counts))
+def _confusion_matrix(confusion: Confusion, names: list[str]) -> Chart:
+    correct, n_rows = int(confusion.n_correct.sum()), int(confusion.counts.sum())
     return heat_map(
         "Confusion matrix",
-        counts,
-        judged.names,
-        summary=f"{correct:,} of {judged.true.size:,} rows are classified correctly.",
+        confusion.dense(),
+        names,
+        summary=f"{correct:,} of {n_rows:,} rows are classified correctly.",
         note="Rows: true class. Columns: predicted class.",
     )
 
 
-def _most_frequent_errors(judged: Judged) -> list[dict[str, Any]]:
-    k = len(judged.names)
-    assert judged.predicted is not None
-    wrong = judged.true != judged.predicted
-    pairs, counts = np.unique(judged.true[wrong] * k + judged.predicted[wrong], return_counts=True)
-    support = np.bincount(judged.true, minlength=k)
-    most_frequent = np.argsort(-counts, kind="stable")[:_MAX_ERRORS]
+def _classes(confusion: Confusion, names: list[str]) -> dict[str, Any]:
+    """Return precision, recall, F1 and support by class; lowest F1 first if they are many."""
+    order = np.arange(len(names))
+    if len(names) > FEW_CLASSES:
+        # Classes without rows say nothing about the model: last.
+        order = np.lexsort((confusion.f1, confusion.support == 0))
+    taken_for: dict[int, str] = {}
+    for cell in confusion.errors():
+        wrong = f"{names[confusion.predicted[cell]]} ({confusion.counts[cell]:,})"
+        taken_for.setdefault(int(confusion.true[cell]), wrong)
+    precision, recall, f1 = confusion.precision, confusion.recall, confusion.f1
+    return {
+        "rows": [
+            {
+                "name": names[place],
+                "numbers": [_sortable(values[place]) for values in (precision, recall, f1)],
+                "support": f"{confusion.support[place]:,}",
+                "n_predicted": f"{confusion.n_predicted[place]:,}",
+                "taken_for": taken_for.get(place, ""),
+            }
+            for place in order[:_MAX_CLASSES].tolist()
+        ],
+        "n_left_out": max(0, len(names) - _MAX_CLASSES),
+    }
+
+
+def _sortable(value: float) -> str:
+    return "–" if np.isnan(value) else f"{value:.4f}"
+
+
+def _most_frequent_errors(confusion: Confusion, names: list[str]) -> list[dict[str, Any]]:
     return [
         {
-            "true": judged.names[pairs[i] // k],
-            "predicted": judged.names[pairs[i] % k],
-            "count": f"{counts[i]:,}",
-            "support": f"{support[pairs[i] // k]:,}",
+            "true": names[confusion.true[cell]],
+            "predicted": names[confusion.predicted[cell]],
+            "count": f"{confusion.counts[cell]:,}",
+            "support": f"{confusion.support[confusion.true[cell]]:,}",
         }
-        for i in most_frequent
+        for cell in confusion.errors()[:_MAX_ERRORS]
     ]

@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike
 # Values of zero or less are drawn at the lower end of a logarithmic axis, at this fraction of the
 # smallest positive value.
 _NONPOSITIVE = 0.1
+# Axes are longer than this, so that ticks have different numbers.
+_LEAST_SPAN = 1e-290
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
@@ -40,9 +42,9 @@ def linear(*series: ArrayLike, low: float | None = None, high: float | None = No
     values = _finite(series)
     least = float(values.min()) if low is None else low
     most = float(values.max()) if high is None else high
-    if not most > least:
-        room = 0.5 * abs(least) or 0.5
-        least, most = least if low is not None else least - room, least + room
+    if not most - least > _LEAST_SPAN:
+        room = 0.5 * abs(least) if abs(least) > _LEAST_SPAN else 0.5
+        least, most = least if low is not None else least - room, most + room
     elif low is None or high is None:
         room = 0.04 * (most - least)
         least -= room if low is None else 0.0
