@@ -26,6 +26,7 @@ from numpy import ndarray as Array
 
 from widemargin.arrays import move_to, parts_of
 from widemargin.data.rows import BlockRows, PreciseRows, Rows
+from widemargin.markup import CertificateInNotebooks
 from widemargin.problem import Intercept, Problem, State, Tangents
 from widemargin.risk import Bound, Cut, MarginRisk, RowRisk
 from widemargin.risk.base import Offset
@@ -47,7 +48,7 @@ _TINY = 1e-150
 
 
 @dataclass(frozen=True)
-class Certificate:
+class Certificate(CertificateInNotebooks):
     """Bounds on the optimum of a training problem.
 
     Attributes

@@ -5,10 +5,11 @@ All of it comes from public attributes of fitted estimators.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from widemargin.fitted import Fitted, FittedSearch, Search, class_names
+from widemargin.monitor import Record
 from widemargin.solvers.registry import SOLVERS, THEN
 from widemargin.words import count, percent_at_most
 
@@ -30,7 +31,7 @@ class HistoryCurve:
         return np.divide(gap, self.primal, out=np.zeros_like(gap), where=self.primal != 0.0)
 
 
-def history_curves(model: Any) -> list[HistoryCurve]:
+def history_curves(model: Fitted) -> list[HistoryCurve]:
     """Return one curve per problem.
 
     Parameters
@@ -38,7 +39,7 @@ def history_curves(model: Any) -> list[HistoryCurve]:
     model : fitted estimator
         A model loaded from a file has no history and no curves.
     """
-    by_problem: dict[int, list] = {}
+    by_problem: dict[int, list[Record]] = {}
     for record in model.history_:
         by_problem.setdefault(record.problem, []).append(record)
     names = part_names(model)
@@ -54,14 +55,14 @@ def history_curves(model: Any) -> list[HistoryCurve]:
     ]
 
 
-def stopped_early(model: Any) -> bool:
+def stopped_early(model: Fitted) -> bool:
     """Return whether training stopped before its tolerance, or its paper's rule, was met."""
     return model.status_ not in ("converged", "published")
 
 
-def part_names(model: Any) -> list[str]:
+def part_names(model: Fitted) -> list[str]:
     """Return the classes of one-versus-rest problems; empty for a single problem."""
-    return [str(label) for label in model.classes_] if model.certificate_.parts else []
+    return class_names(model) if model.certificate_.parts else []
 
 
 def total_curve(curves: list[HistoryCurve], by: str) -> HistoryCurve:
@@ -88,7 +89,7 @@ def total_curve(curves: list[HistoryCurve], by: str) -> HistoryCurve:
     return HistoryCurve("", **{by: moments, other: last}, **sums)
 
 
-def phase_seconds(model: Any) -> dict[str, float]:
+def phase_seconds(model: Fitted) -> dict[str, float]:
     """Return the seconds spent in each phase, summed over problems, in decreasing order."""
     last_phases = {record.problem: record.phases for record in model.history_}
     seconds: dict[str, float] = {}
@@ -98,7 +99,7 @@ def phase_seconds(model: Any) -> dict[str, float]:
     return dict(sorted(seconds.items(), key=lambda item: -item[1]))
 
 
-def iteration_unit(model: Any) -> str:
+def iteration_unit(model: Fitted) -> str:
     """Return what the solver counts: "pass" or "iteration"."""
     return SOLVERS[model.solver_.split(THEN)[0]].counts
 
@@ -125,7 +126,7 @@ class CostCurve:
         return float(self.mean[self.Cs == self.best_C][0])
 
 
-def cost_curve(search: Any) -> CostCurve:
+def cost_curve(search: Search) -> CostCurve:
     """Return the scores of a fitted `LinearSVCCV`, without values of C it did not try."""
     tried = np.flatnonzero(~np.isnan(search.scores_.mean(axis=0)))
     tried = tried[np.argsort(search.Cs_[tried], kind="stable")]
@@ -134,13 +135,13 @@ def cost_curve(search: Any) -> CostCurve:
     )
 
 
-def score_name(search: Any) -> str:
+def score_name(search: Search) -> str:
     """Return the name of the score of a search."""
     scoring = search.scoring or "accuracy"
     return scoring.replace("_", " ") if isinstance(scoring, str) else "score"
 
 
-def caveats(search: Any, spelled: Callable[[str], str] = str) -> Iterator[str]:
+def caveats(search: FittedSearch, spelled: Callable[[str], str] = str) -> Iterator[str]:
     """Yield warnings about the result of a search.
 
     Parameters

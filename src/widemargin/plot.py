@@ -5,7 +5,7 @@ matplotlib: ``pip install 'widemargin[plot]'``.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -18,16 +18,24 @@ from widemargin.curves import (
     total_curve,
 )
 from widemargin.estimators.validation import check_choice
+from widemargin.fitted import Fitted, Search
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from widemargin.estimators.path import SVMPath
 
 # With more curves, the legend would hide them.
 _MAX_LEGEND_ENTRIES = 12
 
 
 def history(
-    model: Any, *, y: str = "gap", x: str = "time", total: bool = False, ax: "Axes | None" = None
+    model: Fitted,
+    *,
+    y: Literal["gap", "objective"] = "gap",
+    x: Literal["time", "iteration"] = "time",
+    total: bool = False,
+    ax: "Axes | None" = None,
 ) -> "Axes":
     """Plot the convergence of training: duality gap, or objective and lower bound.
 
@@ -76,7 +84,7 @@ def history(
     return _finished(ax)
 
 
-def phases(model: Any, *, ax: "Axes | None" = None) -> "Axes":
+def phases(model: Fitted, *, ax: "Axes | None" = None) -> "Axes":
     """Plot the time spent in each phase of training, summed over classes.
 
     A model loaded from a file has no history.
@@ -91,7 +99,7 @@ def phases(model: Any, *, ax: "Axes | None" = None) -> "Axes":
     return _finished(ax, legend=False)
 
 
-def scores(search: Any, *, ax: "Axes | None" = None) -> "Axes":
+def scores(search: Search, *, ax: "Axes | None" = None) -> "Axes":
     """Plot the mean score against C, with a band of one standard deviation over the folds.
 
     Parameters
@@ -114,10 +122,10 @@ def scores(search: Any, *, ax: "Axes | None" = None) -> "Axes":
 
 
 def path(
-    path: Any,
+    path: "SVMPath",
     *,
     n_weights: int = 10,
-    label: Any = None,
+    label: object = None,
     feature_names: Sequence[str] | None = None,
     ax: "Axes | None" = None,
 ) -> "Axes":

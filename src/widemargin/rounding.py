@@ -18,6 +18,6 @@ def gamma(m: float) -> float:
 SUM = gamma(128)
 
 
-def squares(values: np.ndarray) -> float:
+def squares(values: np.ndarray | float) -> float:
     """Return the sum of squares; its relative error is at most SUM."""
     return float(np.square(values).ravel(order="K").sum())

@@ -18,9 +18,10 @@ from sklearn.model_selection import ShuffleSplit, StratifiedKFold, train_test_sp
 from sklearn.svm import LinearSVC as SklearnLinearSVC
 
 from widemargin import LinearSVC, LinearSVCCV
-from widemargin.estimators.calibration import fit_sigmoids, probabilities
+from widemargin.estimators.calibration import fit_sigmoids
 from widemargin.estimators.fitting import Fit
 from widemargin.estimators.path import CostPath
+from widemargin.sigmoids import probabilities
 
 TIGHT = {"tol": 1e-10, "random_state": 0}
 

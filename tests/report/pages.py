@@ -65,7 +65,7 @@ class Page(HTMLParser):
         self.inside.append("/" + tag)
 
     def handle_data(self, data):
-        if not self.inside or self.inside[-1] != "style":
+        if not self.inside or self.inside[-1] not in ("style", "script"):
             self.pieces.append(data)
 
     def having(self, tag):
@@ -82,7 +82,7 @@ class Page(HTMLParser):
             value
             for _, attributes in self.elements
             for name, value in attributes.items()
-            if name in LOADING or (name.endswith("href") and value != "data:,")
+            if name in LOADING or (name.endswith("href") and value not in ("data:,", "#proof"))
         ]
         return outside + re.findall(r"(?:url\(|@import|https?://)[^\s]*", self.source)
 

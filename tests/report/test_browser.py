@@ -2,6 +2,7 @@
 
 import shutil
 
+import numpy as np
 import pytest
 from report.pages import ordinal, ranking, searched, ten_classes, two_classes
 
@@ -66,7 +67,7 @@ _CONTENTS = """() => {
     return {
         headings: all("h2").filter((h) => h.checkVisibility()).map((h) => h.id),
         warnings: all(".warning").map((p) => p.innerText),
-        charts: all("svg.chart").map((svg) => svg.getBoundingClientRect().width),
+        charts: all("svg.chart").map((svg) => svg.getBoundingClientRect().width).filter(Boolean),
         letters: all("svg.chart text:not([transform])").map(
             (text) => size(text) * text.getScreenCTM().a
         ),
@@ -79,7 +80,7 @@ _CONTENTS = """() => {
 def test_it_shows_asks_for_nothing_and_fits_a_phone(browser, pages, name):
     tab, troubles, requests = opened(browser, pages[name])
     wide = tab.evaluate(_CONTENTS)
-    sections = ["proof", "training", "quality", "weights", "repeat", "details"]
+    sections = ["quality", "weights", "proof", "training", "repeat", "details"]
     if name == "searched":
         sections.insert(1, "search")
     assert wide["headings"] == sections
@@ -124,4 +125,61 @@ def test_dark_mode_is_dark_and_paper_is_not(browser, pages):
     assert words < 0.3
     assert print_curve == light_curve
     assert tab.pdf(format="A4").startswith(b"%PDF")
+    tab.close()
+
+
+def test_the_slider_counts_what_the_threshold_decides(browser, pages):
+    model, X, y = two_classes()
+    tab, troubles, _ = opened(browser, pages["two_classes"])
+    scores = model.decision_function(X)
+    slider = tab.locator(".chooser input[type=range]")
+    for place in (0, 20, int(slider.get_attribute("max"))):
+        slider.fill(str(place))
+        shown = {
+            name: tab.locator(f".chooser [data-shows={name}]").inner_text()
+            for name in ("exact", "true_positives", "false_negatives", "false_positives")
+        }
+        above = scores > float(shown["exact"])
+        assert int(shown["true_positives"]) == np.sum(above & (y == 1))
+        assert int(shown["false_negatives"]) == np.sum(~above & (y == 1))
+        assert int(shown["false_positives"]) == np.sum(above & (y == 0))
+    tab.locator("[data-cost=false_negative]").fill("5")
+    tab.get_by_role("button", name="Cheapest threshold").click()
+    cheapest = min(
+        np.sum((scores > cut) & (y == 0)) + 5 * np.sum((scores <= cut) & (y == 1))
+        for cut in np.append(scores, -np.inf)
+    )
+    assert int(tab.locator("[data-shows=cost]").inner_text()) == cheapest
+    assert troubles == []
+    tab.close()
+
+
+def test_tables_sort(browser, pages):
+    tab, troubles, _ = opened(browser, pages["ten_classes"])
+    rows = tab.locator("table.sortable tbody tr")
+    tab.get_by_role("button", name="Recall").click()
+
+    def recalls():
+        return [float(text) for text in rows.locator("td:nth-of-type(2)").all_inner_texts()]
+
+    assert recalls() == sorted(recalls())
+    tab.get_by_role("button", name="Recall").click()
+    assert recalls() == sorted(recalls(), reverse=True)
+    assert tab.locator("th[aria-sort]").get_attribute("aria-sort") == "descending"
+    tab.get_by_role("button", name="Class").click()
+    assert rows.locator("th").all_inner_texts() == list("0123456789")
+    assert troubles == []
+    tab.close()
+
+
+def test_a_notebook_cell_runs_the_page(browser, tmp_path):
+    """In its frame, the policy still lets the page's own script run."""
+    model, X, y = two_classes()
+    cell = tmp_path / "cell.html"
+    cell.write_text(model.report(X=X, y=y)._repr_html_(), encoding="utf-8")
+    tab, troubles, _ = opened(browser, cell)
+    frame = tab.frame_locator("iframe")
+    assert frame.locator("h1").inner_text().startswith("Accuracy ")
+    assert frame.locator("[data-shows=f1]").inner_text()
+    assert troubles == []
     tab.close()

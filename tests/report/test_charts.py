@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widemargin.report.charts import Curve, bar, heat_map, line_chart
+from widemargin.report.charts import Axis, Curve, bar, heat_map, line_chart
 from widemargin.report.scales import Scale, linear, logarithmic, plain, thinned
 
 NUMBERS = st.floats(-1e12, 1e12, allow_nan=False)
@@ -61,8 +61,7 @@ def test_a_curve_goes_where_its_numbers_are():
     x, y = np.array([0.0, 0.5, 1.0]), np.array([0.0, 0.25, 1.0])
     curve = Curve(x, y, "name", marks="{} {}".format)
     unit = Scale(0.0, 1.0)
-    labels = {"x_label": "x", "y_label": "y", "summary": "Rises."}
-    chart = line_chart("Title", [curve], unit, unit, **labels)
+    chart = line_chart("Title", [curve], Axis(unit, "x"), Axis(unit, "y"), summary="Rises.")
     svg = ElementTree.fromstring(chart.svg)
     circles = svg.findall("circle")
     across, down = ([float(circle.get(name)) for circle in circles] for name in ("cx", "cy"))
@@ -89,3 +88,18 @@ def test_cells_are_as_full_as_their_share():
 def test_bars(fraction, begin, length):
     rect = ElementTree.fromstring(bar(fraction, signed=True)).findall("rect")[1]
     assert (float(rect.get("x")), float(rect.get("width"))) == (begin, length)
+
+
+def test_many_classes_are_few_elements():
+    counts = np.zeros((120, 120), dtype=int)
+    counts[np.arange(120), np.arange(120)] = 90
+    counts[3, 7], counts[3, 8] = 10, 1
+    chart = heat_map("T", counts, [f"name {i}" for i in range(120)], summary="S.")
+    svg = ElementTree.fromstring(chart.svg)
+    paths = {path.get("class"): path for path in svg.findall("path")}
+    drawn = sum(path.get("d").count("M") for path in svg.findall("path"))
+    assert drawn == 122
+    assert set(paths) == {"cell right", "cell wrong"}
+    titles = [rect.find("title").text for rect in svg.findall("rect") if len(rect)]
+    assert "true name 3, predicted name 7: 10 of 101" in titles
+    assert len(chart.svg) < 60_000

@@ -9,7 +9,7 @@ from data.on_disk import matrix
 from data.on_disk import write as write_shards
 from report.pages import Page
 
-from widemargin.cli import reporting, fitting
+from widemargin.cli import fitting, reporting
 from widemargin.data.svmlight import read_svmlight
 from widemargin.model_io import load_model
 
@@ -40,8 +40,8 @@ def test_train_says_whose_rows_they_are_and_how_to_repeat_it(data, tmp_path):
     text = succeed("train", data, *arguments).stdout
     assert f"{out} and {html}" in text
     page, model = Page(html), load_model(out)
-    assert f"Computed on {data} (80 rows" in page.text
-    assert "This is the training set" in page.text
+    assert f"On {data} (80 rows" in page.text
+    assert "These are training rows" in page.text
     rows = read_svmlight(data)
     assert page.tiles()["accuracy"] == f"{model.score(rows.X, rows.y):.4f}"
     largest = int(np.argmax(np.abs(model.coef_[0])))
@@ -60,7 +60,7 @@ def test_evaluate_says_which_rows(data, tmp_path):
     report = strict_json(succeed("evaluate", out, data, "--report", html, "--json"))
     page = Page(html)
     assert page.tiles()["accuracy"] == f"{report['accuracy']:.4f}"
-    assert "training set</strong>" not in page.source
+    assert "These are training rows" not in page.text
     assert "do not store the training history" in page.text
     assert command_of(page)[:4] == ["widemargin", "evaluate", str(out), str(data)]
     text = succeed("evaluate", out, data, "--report", html).stdout
@@ -97,7 +97,7 @@ def test_rows_on_disk(tmp_path):
     html = tmp_path / "page.html"
     succeed("train", folder, "--out", tmp_path / "m", "--report", html, "--quiet")
     page = Page(html)
-    assert f"Computed on {folder} (40 rows" in page.text
+    assert f"On {folder} (40 rows" in page.text
     assert "Features are numbered from 0" in page.text
 
 

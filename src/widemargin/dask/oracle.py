@@ -62,7 +62,7 @@ class ClusterOracle(Oracle):
         return [], self._stay(center)
 
     def jump(self, target: Place) -> Answer:
-        return self._stay(self._rounded(target))
+        return self._stay(self._in_single_precision(target))
 
     def _stay(self, target: Place) -> Answer:
         """Answer with the plane at the target, and a step of zero."""
@@ -74,7 +74,7 @@ class ClusterOracle(Oracle):
     def step(
         self, center: Place, target: Place, search: Any, instead_of_zero: float, plane_at: float
     ) -> Answer:
-        target = self._rounded(target)
+        target = self._in_single_precision(target)
         ahead = target.vector - center.vector
         penalty = Penalty(float(ahead @ ahead), float(center.vector @ ahead), center.penalty)
         steps = np.append(
@@ -140,7 +140,7 @@ class ClusterOracle(Oracle):
         coef = short if np.array_equal(coef, short) else coef
         return Point(next(self.names), coef, offset)
 
-    def _rounded(self, place: Place) -> Place:
+    def _in_single_precision(self, place: Place) -> Place:
         if self.monitor.tol < _TOL_OF_FLOAT32:
             return place
         return Place(place.vector.astype(np.float32).astype(np.float64), place.free)

@@ -108,7 +108,13 @@ class ClusterModel(BaseEstimator):
         self.n_samples_fit_ = problems.n_rows
         self.n_rounds_ = training.rounds.count
         self._record(problems, [job.state for job in jobs])
-        account = Account([job.monitor for job in jobs if job.certificate is not None])
+        account = Account(
+            [
+                job.monitor
+                for job in jobs
+                if job.monitor is not None and job.certificate is not None
+            ]
+        )
         account.record(self, self.solver)
         return account
 

@@ -246,7 +246,7 @@ class GramRows(Rows):
     weighs_all_rows: bool = False
 
     @abstractmethod
-    def moments(self, index: Array, weight: Array, center: Array) -> tuple[Array, Array]:
+    def moments(self, index: Any, weight: Array, center: Array) -> tuple[Array, Array]:
         """Return the weighted first and second moments of some rows about `center`, in float64.
 
         Parameters

@@ -3,7 +3,6 @@
 from typing import NoReturn, Self
 
 import numpy as np
-from scipy.special import expit
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -62,16 +61,6 @@ def check_held_out(y: np.ndarray, classes: np.ndarray) -> None:
         )
 
 
-def probabilities(scores: np.ndarray, sigmoids: np.ndarray) -> np.ndarray:
-    """Return the probability of each class, (n, k), from scores (n, m)."""
-    each = expit(-(scores * sigmoids[:, 0] + sigmoids[:, 1]))
-    if each.shape[1] == 1:
-        return np.hstack([1.0 - each, each])
-    total = each.sum(axis=1, keepdims=True)
-    uniform = np.full_like(each, 1.0 / each.shape[1])
-    return np.divide(each, total, out=uniform, where=total > 0.0)
-
-
 def calibrate(
     model: BaseEstimator,
     rows: Rows,
@@ -81,7 +70,7 @@ def calibrate(
     states: list[State],
     interruption: Interruption,
 ) -> np.ndarray:
-    """Return the sigmoids of a fitted model, as `fit_sigmoids` does, by out-of-fold scores.
+    """Return the sigmoids of a model, fitted to out-of-fold scores.
 
     For each fold, a model is trained on the other folds, to the relative gap that `model` has
     reached. It is warm-started from `states`, the solution of `model`, so this is fast. Nothing is

@@ -54,7 +54,7 @@ class LinearClassifier(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEst
     @available_if(wants_probability)
     def predict_proba(self, X: Matrix) -> np.ndarray:
         """Return the probability of each class, (n, n_classes); with ``probability=True``."""
-        from widemargin.estimators.calibration import probabilities
+        from widemargin.sigmoids import probabilities
 
         scores = on_host(self.decision_function(X))
         check_is_fitted(self, "sigmoids_", msg="%(name)s was fitted with probability=False")

@@ -399,7 +399,7 @@ def forget_other_classes(model: LinearSVC, present: np.ndarray) -> None:
 
 
 def check_scorer(
-    model: BaseEstimator, scoring: str | Callable | None, weights: np.ndarray | None
+    model: BaseEstimator, scoring: str | Callable | None, weights: np.ndarray | bool | None
 ) -> Callable:
     """Return a callable(model, X, y, weights) that scores a fitted model on rows."""
     if not (scoring is None or isinstance(scoring, str) or callable(scoring)):

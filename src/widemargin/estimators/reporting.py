@@ -1,39 +1,51 @@
-"""The `report` method of all estimators."""
+"""What estimators say of themselves: `report`, and a summary in notebooks and as text."""
 
-from os import PathLike
-from typing import Any
+import math
+import os
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from widemargin.arrays import Matrix, Vector, on_host
+from widemargin.arrays import on_host
 from widemargin.data import Rows
 from widemargin.data.devices import gpu_array, is_on_gpu
 from widemargin.estimators.order import check_grades
+from widemargin.fitted import Classifier
+
+if TYPE_CHECKING:
+    from widemargin.report import JudgedRows, Report
+
+# Certificates of the same rows agree to this relative difference.
+_SAME = 1e-9
 
 
-class Reporting:
-    """Mixin with the method `report`."""
+class Reporting(BaseEstimator):
+    """Mixin with the method `report`, and with short forms of a fitted model."""
 
     def report(
         self,
-        path: str | PathLike,
-        X: Matrix = None,
-        y: Vector | None = None,
+        path: str | os.PathLike[str] | None = None,
+        X: Any = None,
+        y: ArrayLike | None = None,
         *,
-        qid: Vector | None = None,
+        qid: ArrayLike | None = None,
         feature_names: Any = None,
-    ) -> None:
-        """Write a report on the fitted model: one self-contained HTML file.
+    ) -> "Report":
+        """Make a report on the fitted model: one self-contained HTML page.
 
-        It shows the certificate, the training history, the largest weights and how to reproduce
-        the model; and, if X and y are given, metrics, ROC and precision-recall curves and the
-        confusion matrix of its predictions.
+        If X and y are given, it begins with what the model does on them: metrics with confidence
+        intervals, the confusion matrix, precision, recall and F1 of each class, a choice of
+        thresholds, calibration, ROC and precision-recall curves. The largest weights, the
+        certificate, the training history and how to reproduce the model follow.
 
         Parameters
         ----------
-        path : path-like
-            Output file. An existing file is replaced.
+        path : path-like, default=None
+            Output file. An existing file is replaced. None writes no file.
         X : {array-like, sparse matrix} of shape (n, n_features), default=None
             Rows to evaluate the model on, preferably a test set. Rows on disk
             (`widemargin.open_rows`) are read once.
@@ -44,30 +56,86 @@ class Reporting:
         feature_names : mapping from name to column, or sequence of n_features names, default=None
             A vocabulary, or names in the order of the columns. None takes the column names of the
             data frame that the model was fitted on, or else numbers the features from 0.
+
+        Returns
+        -------
+        Report
+            A notebook shows it. ``save(path)`` writes it, and ``html`` is the page.
         """
         # Imported here, because loading the templates takes time that training need not wait for.
-        from widemargin.report import JudgedRows, write_report
-        from widemargin.report.measures import judge
+        from widemargin.report import write_report
 
         check_is_fitted(self)
-        if qid is not None and hasattr(self, "classes_"):
+        if qid is not None and isinstance(self, Classifier):
             raise ValueError(f"qid: {type(self).__name__} knows no groups")
         rows = None
         if X is not None:
-            are_rows = isinstance(X, Rows)
-            y = X.labels if y is None and are_rows else y
-            if y is None:
-                raise ValueError("y is missing: the report needs the labels of X")
-            if qid is None and are_rows and not hasattr(self, "classes_"):
-                qid = X.qid
-            # Grades may be ordered categories. Class labels may be of any type.
-            y = _vector(y) if is_on_gpu(y) or hasattr(self, "classes_") else check_grades(y)
-            judged = judge(self, X, y, None if qid is None else _vector(qid))
-            rows = JudgedRows(judged)
+            rows = _judged(self, X, y, qid)
         elif y is not None:
             raise ValueError("y is given without X")
-        write_report(self, path, rows, feature_names=feature_names)
+        return write_report(self, path, rows, feature_names=feature_names)
+
+    def __str__(self) -> str:
+        """Return the parameters and, if the model is fitted, a summary."""
+        return "\n".join([repr(self), *self._summary().values()])
+
+    def _summary(self) -> dict[str, str]:
+        try:
+            check_is_fitted(self)
+        except NotFittedError:
+            return {}
+        from widemargin.report.summary import summary
+
+        return summary(self)
+
+    def _repr_html_inner(self) -> str:
+        from widemargin.report.summary import as_html
+
+        return super()._repr_html_inner() + as_html(self._summary())
+
+    def _repr_mimebundle_(self, **settings: Any) -> dict[str, str]:
+        bundle = super()._repr_mimebundle_(**settings)
+        bundle["text/plain"] = str(self)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._repr_html_inner()
+        return bundle
 
 
-def _vector(values: Vector) -> np.ndarray:
+def _judged(model: Any, X: Any, y: ArrayLike | None, qid: ArrayLike | None) -> "JudgedRows":
+    from widemargin.report.measures import JudgedRows, judge
+
+    classifies, are_rows = isinstance(model, Classifier), isinstance(X, Rows)
+    y = X.labels if y is None and are_rows else y
+    if y is None:
+        raise ValueError("y is missing: the report needs the labels of X")
+    if qid is None and are_rows and not classifies:
+        qid = X.qid
+    # Grades may be ordered categories. Class labels may be of any type.
+    y = _vector(y) if is_on_gpu(y) or classifies else check_grades(y)
+    qid = None if qid is None else _vector(qid)
+    return JudgedRows(judge(model, X, y, qid), trained_on=_was_trained_on(model, X, y, qid))
+
+
+def _was_trained_on(model: Any, X: Any, y: np.ndarray, qid: np.ndarray | None) -> bool:
+    """Return whether rows in memory have the model's certificate: its training rows do.
+
+    Training rows that had sample weights, which nobody passes to a report, are not recognised.
+    """
+    from widemargin.estimators.certify import certify, training_rows
+
+    if isinstance(X, Rows) or is_on_gpu(X) or is_on_gpu(model.coef_):
+        return False
+    if y.shape[0] != training_rows(model):
+        return False
+    try:
+        found = certify(model, X, y, qid=qid)
+    except ValueError:  # labels that the model does not know, for instance
+        return False
+    known = model.certificate_
+    return math.isclose(found.primal, known.primal, rel_tol=_SAME) and math.isclose(
+        found.dual, known.dual, rel_tol=_SAME
+    )
+
+
+def _vector(values: Any) -> np.ndarray:
     return column_or_1d(on_host(gpu_array(values)) if is_on_gpu(values) else values)

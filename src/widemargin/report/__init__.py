@@ -1,5 +1,6 @@
-"""HTML report on a fitted model: certificate, training history, predictions and weights."""
+"""HTML report on a fitted model: predictions, weights, certificate and training history."""
 
-from widemargin.report.page import JudgedRows, write_report
+from widemargin.report.measures import JudgedRows
+from widemargin.report.page import Report, write_report
 
-__all__ = ["JudgedRows", "write_report"]
+__all__ = ["JudgedRows", "Report", "write_report"]

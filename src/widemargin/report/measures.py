@@ -1,14 +1,21 @@
 """Metrics of a model on labelled rows, for reports and for `widemargin evaluate`."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 
 from widemargin.arrays import on_host
+from widemargin.fitted import Calibrated, Classifier, Ordinal
 from widemargin.labels import places_of
 from widemargin.metrics import mean_average_precision, ndcg, pairwise_accuracy
+from widemargin.sigmoids import probabilities
+
+#: metrics by their keys; None where undefined
+Measures: TypeAlias = dict[str, float | None]
 
 NAMES = {
     "groups": "groups",
@@ -44,6 +51,8 @@ class Judged(NamedTuple):
         Index of the predicted class in `labels`; None for a ranking model.
     qid : ndarray of shape (n,) or None
         Query of each row.
+    probabilities : ndarray of shape (n, n_classes) or None
+        Calibrated probabilities of the model's classes.
     """
 
     scores: np.ndarray
@@ -53,6 +62,7 @@ class Judged(NamedTuple):
     known: np.ndarray
     predicted: np.ndarray | None
     qid: np.ndarray | None
+    probabilities: np.ndarray | None = None
 
     @property
     def positive(self) -> np.ndarray | None:
@@ -70,12 +80,30 @@ class Judged(NamedTuple):
         return self.names[1 if self.predicted is None else self.known[1]]
 
 
-def scores_of(model, X) -> np.ndarray:
+@dataclass(frozen=True)
+class JudgedRows:
+    """Rows that the metrics and curves of a report are computed on.
+
+    Attributes
+    ----------
+    judged : Judged
+    origin : str
+        Where the rows come from, as text.
+    trained_on : bool
+        Whether the model was trained on them.
+    """
+
+    judged: Judged
+    origin: str = "the rows that were passed in"
+    trained_on: bool = False
+
+
+def scores_of(model: Any, X: Any) -> np.ndarray:
     """Return the scores behind the predictions: (n,), or (n, n_classes) for several classes."""
-    return model.score_samples(X) if _is_ordinal(model) else model.decision_function(X)
+    return model.score_samples(X) if isinstance(model, Ordinal) else model.decision_function(X)
 
 
-def judge(model, X, y, qid=None) -> Judged:
+def judge(model: Any, X: Any, y: ArrayLike, qid: ArrayLike | None = None) -> Judged:
     """Score rows, in one pass over them, and predict their labels.
 
     Parameters
@@ -92,9 +120,10 @@ def judge(model, X, y, qid=None) -> Judged:
     scores = on_host(scores_of(model, X))
     if y.size != len(scores):
         raise ValueError(f"X has {len(scores)} rows, and y has {y.size}")
+    qid = None if qid is None else np.asarray(qid)
     if qid is not None and len(qid) != y.size:
         raise ValueError(f"X has {y.size} rows, and qid has {len(qid)}")
-    if not hasattr(model, "classes_"):
+    if not isinstance(model, Classifier):
         labels, true = np.unique(y, return_inverse=True)
         nothing = np.empty(0, dtype=np.intp)
         return Judged(scores, labels, _names(labels), true, nothing, None, qid)
@@ -104,7 +133,7 @@ def judge(model, X, y, qid=None) -> Judged:
         classes, y = classes.astype(np.float64), y.astype(np.float64)
     elif (classes.dtype.kind in "biuf") != (y.dtype.kind in "biuf"):
         raise ValueError(f"y holds {y.dtype} labels, and the model's are {classes.dtype}")
-    if _is_ordinal(model) and not _are_rising_numbers(classes):
+    if isinstance(model, Ordinal) and not _are_rising_numbers(classes):
         labels = classes
         true = places_of(y, labels)  # an unknown label has no place in this order
     else:
@@ -114,14 +143,17 @@ def judge(model, X, y, qid=None) -> Judged:
     names = _names(labels)
     for place, label in zip(known, model.classes_.tolist()):
         names[place] = str(label)
-    if _is_ordinal(model):
+    if isinstance(model, Ordinal):
         places = np.searchsorted(model.thresholds_, scores, side="left")
     else:
         places = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-    return Judged(scores, labels, names, true, known, known[places], None)
+    chances = None
+    if isinstance(model, Calibrated):
+        chances = probabilities(scores.reshape(scores.shape[0], -1), model.sigmoids_)
+    return Judged(scores, labels, names, true, known, known[places], None, chances)
 
 
-def measure(model, judged: Judged) -> dict[str, float | None]:
+def measure(model: object, judged: Judged) -> Measures:
     """Return the metrics of a fitted model on labelled rows.
 
     Returns
@@ -132,12 +164,12 @@ def measure(model, judged: Judged) -> dict[str, float | None]:
     """
     if judged.predicted is None:
         return _ranking_metrics(judged) if judged.positive is None else _roc_metrics(judged)
-    if _is_ordinal(model):
+    if isinstance(model, Ordinal):
         return _ordinal_metrics(judged)
     return _multiclass_metrics(judged) if judged.positive is None else _binary_metrics(judged)
 
 
-def as_text(measures: dict[str, float | None]) -> dict[str, str]:
+def as_text(measures: Measures) -> dict[str, str]:
     """Return metrics by their names, as rounded text."""
     lines = {}
     for key, value in measures.items():
@@ -149,26 +181,22 @@ def as_text(measures: dict[str, float | None]) -> dict[str, str]:
     return lines
 
 
-def _names(labels):
+def _names(labels: np.ndarray) -> list[str]:
     return [f"{label:g}" if isinstance(label, float) else str(label) for label in labels.tolist()]
-
-
-def _is_ordinal(model) -> bool:
-    return hasattr(model, "thresholds_")
 
 
 def _are_rising_numbers(classes: np.ndarray) -> bool:
     return classes.dtype.kind in "biuf" and bool(np.all(classes[1:] > classes[:-1]))
 
 
-def _roc_metrics(judged):
+def _roc_metrics(judged: Judged) -> Measures:
     return {
         "roc_area": pairwise_accuracy(judged.true, judged.scores),
         "average_precision": mean_average_precision(judged.true, judged.scores),
     }
 
 
-def _ranking_metrics(judged):
+def _ranking_metrics(judged: Judged) -> Measures:
     grades = judged.labels[judged.true]
     arguments = grades, judged.scores, judged.qid
     return {
@@ -179,7 +207,8 @@ def _ranking_metrics(judged):
     }
 
 
-def _ordinal_metrics(judged):
+def _ordinal_metrics(judged: Judged) -> Measures:
+    assert judged.predicted is not None
     return {
         "mean_absolute_error": float(np.abs(judged.predicted - judged.true).mean()),
         "accuracy": accuracy_score(judged.true, judged.predicted),
@@ -187,7 +216,7 @@ def _ordinal_metrics(judged):
     }
 
 
-def _multiclass_metrics(judged):
+def _multiclass_metrics(judged: Judged) -> Measures:
     arguments = judged.true, judged.predicted
     return {
         "accuracy": accuracy_score(*arguments),
@@ -195,9 +224,10 @@ def _multiclass_metrics(judged):
     }
 
 
-def _binary_metrics(judged):
+def _binary_metrics(judged: Judged) -> Measures:
     """The second class is the positive one."""
     positive, scores = judged.positive, judged.scores
+    assert positive is not None
     return {
         "accuracy": float(np.mean(judged.true == judged.predicted)),
         "roc_area": roc_auc_score(positive, scores) if 0 < positive.sum() < len(scores) else None,
@@ -206,7 +236,7 @@ def _binary_metrics(judged):
     }
 
 
-def if_defined(measure: Callable[..., float], *values) -> float | None:
+def if_defined(measure: Callable[..., float], *values: Any) -> float | None:
     """Return the metric, or None where it is undefined for these rows."""
     try:
         return measure(*values)

@@ -1,63 +1,80 @@
-"""Render the report: one self-contained HTML file."""
+"""Render the report: one self-contained HTML file, which a notebook can show as well."""
 
-import ast
+import base64
 import datetime
-import importlib.metadata
+import hashlib
+import html
 import os
-import platform
-from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
 
-import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-import widemargin
 from widemargin.atomic import atomic_write
-from widemargin.curves import iteration_unit
-from widemargin.report.measures import Judged
+from widemargin.fitted import Classifier, Fitted, Named, Ordinal, class_names
+from widemargin.report import details
+from widemargin.report.measures import JudgedRows
 from widemargin.report.progress import search, training
 from widemargin.report.proof import proof
 from widemargin.report.quality import quality
-from widemargin.report.weights import FeatureNames, weights
-from widemargin.words import duration, shape_in_words
+from widemargin.report.weights import FeatureNames, NamesOfFeatures, weights
+from widemargin.words import shape_in_words
 
-_LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba")
+# Height of a report in a notebook, which can be dragged.
+_NOTEBOOK_HEIGHT = 640
 
 
-@dataclass(frozen=True)
-class JudgedRows:
-    """Rows that the metrics and curves of a report are computed on.
+class Report:
+    """A report on a fitted model.
+
+    As the last expression of a notebook's cell, it shows itself.
 
     Attributes
     ----------
-    judged : Judged
-    origin : str
-        Where the rows come from, as text.
-    trained_on : bool
-        Whether the model was trained on them.
+    html : str
+        The page.
+    summary : str
+        What it says, in one line.
     """
 
-    judged: Judged
-    origin: str = "the rows that were passed in"
-    trained_on: bool = False
+    def __init__(self, html: str, summary: str):
+        self.html = html
+        self.summary = summary
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page to a file. An existing file is replaced atomically."""
+        with atomic_write(path) as file:
+            file.write(self.html.encode())
+
+    def __repr__(self) -> str:
+        return f"<Report: {self.summary}>"
+
+    def _repr_html_(self) -> str:
+        """Return the page in a frame of its own, so that no styles mix."""
+        return (
+            f'<iframe title="{html.escape(self.summary)}" sandbox="allow-scripts" '
+            f'style="width: 100%; height: {_NOTEBOOK_HEIGHT}px; border: 0; resize: vertical" '
+            f'srcdoc="{html.escape(self.html)}"></iframe>'
+        )
 
 
 def write_report(
-    model,
-    path: str | os.PathLike,
+    model: Fitted,
+    path: str | os.PathLike[str] | None,
     rows: JudgedRows | None = None,
     *,
-    feature_names=None,
+    feature_names: NamesOfFeatures = None,
     first_feature: int = 0,
     command: str | None = None,
     data_name: str | None = None,
-) -> None:
-    """Write a report on a fitted model.
+) -> Report:
+    """Make a report on a fitted model.
 
     Parameters
     ----------
     model : fitted LinearSVC, LinearSVCCV, LinearRanker or OrdinalSVC
-    path : path-like
-        Output file. An existing file is replaced atomically.
+    path : path-like or None
+        Output file. An existing file is replaced atomically. None writes no file.
     rows : JudgedRows or None
         Rows to evaluate the model on. None leaves out the section on predictions.
     feature_names : mapping from name to column, sequence of n_features names, or None
@@ -69,34 +86,31 @@ def write_report(
     data_name : str or None
         Name of the data.
     """
-    code = _code(model, rows, path, feature_names is not None)
-    if feature_names is None:
-        feature_names = getattr(model, "feature_names_in_", None)
+    code = details.code(model, rows, path, feature_names is not None)
+    if feature_names is None and isinstance(model, Named):
+        feature_names = model.feature_names_in_
     names = FeatureNames(feature_names, model.n_features_in_, first_feature)
-    contents = {
-        "kind": type(model).__name__,
-        "data_name": data_name,
-        "size": shape_in_words(
-            _n_rows(model),
-            model.n_features_in_,
-            len(model.classes_) if hasattr(model, "classes_") else None,
-        ),
-        "proof": proof(model),
-        "training": training(model),
-        "search": search(model),
-        "quality": None if rows is None else quality(model, rows.judged),
-        "rows": rows,
-        "weights": weights(model, names),
-        "command": command,
-        "code": code,
-        "repeatable": getattr(model, "random_state", 0) is not None,
-        "facts": _facts(model),
-        "parameters": _parameters(model),
-        "versions": _versions(),
-        "ordinal": hasattr(model, "thresholds_"),
-        "ranks": not hasattr(model, "classes_"),
-        "date": datetime.datetime.now(datetime.UTC).strftime("%d %B %Y").lstrip("0"),
-    }
+    script = files("widemargin.report").joinpath("templates/page.js").read_text("utf-8")
+    about = _about(model, rows)
+    page = _template().render(
+        about,
+        data_name=data_name,
+        rows=rows,
+        weights=weights(model, names),
+        command=command,
+        code=code,
+        script=script,
+        script_hash=_hash(script),
+    )
+    # File names may contain bytes that are not UTF-8.
+    page = page.encode("utf-8", "backslashreplace").decode()
+    report = Report(page, f"{about['kind']}, {about['title']}; {model.certificate_}")
+    if path is not None:
+        report.save(path)
+    return report
+
+
+def _template() -> Template:
     environment = Environment(
         loader=PackageLoader("widemargin.report", "templates"),
         autoescape=True,
@@ -104,92 +118,37 @@ def write_report(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    page = environment.get_template("report.html").render(contents)
-    with atomic_write(path) as file:
-        # File names may contain bytes that are not UTF-8.
-        file.write(page.encode("utf-8", "backslashreplace"))
+    return environment.get_template("report.html")
 
 
-def _facts(model) -> dict[str, str]:
-    """Return the size of the problem and the work done."""
-    facts = {"rows": f"{_n_rows(model):,}", "features": f"{model.n_features_in_:,}"}
-    if hasattr(model, "classes_"):
-        facts["classes"] = f"{len(model.classes_):,}"
-    if hasattr(model, "n_pairs_"):
-        facts["pairs"] = f"{model.n_pairs_:,}"
-    facts["solver"] = model.solver_
-    passes = iteration_unit(model) == "pass"
-    facts["passes over the rows" if passes else "iterations"] = f"{model.n_iter_:,}"
-    history = model.history_
-    if history:
-        facts["duality gap checks"] = f"{len(history):,}"
-        ends = {record.problem: record for record in history}.values()
-        n_reads = max(record.disk_passes for record in history)  # summed over problems
-        if n_reads:
-            facts["passes over the disk"] = f"{n_reads:,}"
-        facts["time until the last check"] = duration(max(end.time for end in ends))
-    return facts
+def _hash(script: str) -> str:
+    """Return what the page's security policy knows the script by: no other one may run."""
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
-def _n_rows(model) -> int:
-    if hasattr(model, "n_samples_fit_"):
-        return model.n_samples_fit_
-    return model.dual_variables_.shape[1]
-
-
-def _parameters(model) -> list[tuple[str, str, bool]]:
-    """Return (name, value, whether it differs from the default) of each parameter."""
-    defaults = type(model)().get_params(deep=False)
-    return [
-        (name, _shortened(repr(value)), not _same(value, defaults[name]))
-        for name, value in model.get_params(deep=False).items()
-        if name != "verbose"  # does not change the model
-    ]
-
-
-def _code(model, rows, path, named: bool) -> str:
-    """Return Python code that trains the model and writes the report."""
-    kind = type(model).__name__
-    values = model.get_params(deep=False)
-    arguments = ", ".join(
-        f"{name}={_as_code(name, values[name])}" for name, _, given in _parameters(model) if given
-    )
-    data = ["X", "y"]
-    if rows is not None and rows.judged.qid is not None:
-        data.append("qid=qid")
-    shown = [repr(os.fspath(path)), *(data if rows is not None else [])]
-    if named:
-        shown.append("feature_names=feature_names")
-    return (
-        f"from widemargin import {kind}\n\n"
-        f"model = {kind}({arguments})\n"
-        f"model.fit({', '.join(data)})\n"
-        f"model.report({', '.join(shown)})"
-    )
-
-
-def _as_code(name: str, value) -> str:
-    """Return a parameter's value as a Python literal, or its name if it has none."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        value = value.tolist()
-    text = repr(value)
-    try:
-        ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return name
-    return text
-
-
-def _same(value, default) -> bool:
-    return type(value) is type(default) and value == default
-
-
-def _shortened(text: str, most: int = 80) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def _versions() -> str:
-    libraries = [f"{name} {importlib.metadata.version(name)}" for name in _LIBRARIES]
-    system = f"{platform.system()} {platform.machine()}"
-    own = f"widemargin {widemargin.__version__}"
-    return ", ".join([own, f"Python {platform.python_version()}", *libraries, system])
+def _about(model: Fitted, rows: JudgedRows | None) -> dict[str, Any]:
+    """Return what the template shows of the model itself and of its training."""
+    n_classes = len(class_names(model)) or None
+    shown_quality = None if rows is None else quality(model, rows.judged)
+    shown_search, shown_proof = search(model), proof(model)
+    title = shown_proof["headline"]
+    if shown_quality is not None:
+        title = shown_quality["headline"]["title"]
+    elif shown_search is not None:
+        title = shown_search["headline"]
+    return {
+        "kind": type(model).__name__,
+        "title": title,
+        "size": shape_in_words(details.n_rows(model), model.n_features_in_, n_classes),
+        "proof": shown_proof,
+        "training": training(model),
+        "search": shown_search,
+        "quality": shown_quality,
+        "repeatable": model.get_params(deep=False).get("random_state", 0) is not None,
+        "facts": details.facts(model),
+        "parameters": details.parameters(model),
+        "versions": details.versions(),
+        "ordinal": isinstance(model, Ordinal),
+        "ranks": not isinstance(model, Classifier),
+        "date": datetime.datetime.now(datetime.UTC).strftime("%d %B %Y").lstrip("0"),
+    }

@@ -1,5 +1,6 @@
 """Charts of training: duality gap, objective, time per phase, and the scores of a search for C."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from widemargin.curves import (
     score_name,
     total_curve,
 )
-from widemargin.report.charts import REFERENCE, Chart, Curve, bar, line_chart, series_class
+from widemargin.fitted import Fitted, Search
+from widemargin.report.charts import REFERENCE, Axis, Chart, Curve, bar, line_chart, series_class
 from widemargin.report.proof import relative_gap_text
-from widemargin.report.scales import linear, logarithmic, plain
+from widemargin.report.scales import linear, logarithmic
 from widemargin.words import duration, percent, percent_at_most
 
 # With more curves, all get the same style and names appear as tooltips only.
@@ -27,7 +29,7 @@ _MOST_MARKS = 400
 _LOG_RATIO = 5.0
 
 
-def training(model) -> dict[str, Any]:
+def training(model: Fitted) -> dict[str, Any]:
     """Return the charts of a fit; none for a model without a history."""
     curves = history_curves(model)
     seconds = phase_seconds(model)
@@ -47,7 +49,7 @@ def training(model) -> dict[str, Any]:
     }
 
 
-def _gap_chart(model, curves: list[HistoryCurve]) -> Chart:
+def _gap_chart(model: Fitted, curves: list[HistoryCurve]) -> Chart:
     seconds = np.concatenate([curve.time for curve in curves])
     factor, unit = (1000.0, "milliseconds") if seconds.max() < 0.1 else (1.0, "seconds")
     # Start the axis at zero only if little time passed before the first check. A search for C
@@ -61,7 +63,7 @@ def _gap_chart(model, curves: list[HistoryCurve]) -> Chart:
     for number, curve in enumerate(curves):
         prefix = f"{curve.name}: " if curve.name else ""
 
-        def tooltip(moment, gap, prefix=prefix):
+        def tooltip(moment: float, gap: float, prefix: str = prefix) -> str:
             return f"{prefix}{percent_at_most(gap)} after {duration(moment / factor)}"
 
         style = "many" if many else series_class(number)
@@ -74,17 +76,14 @@ def _gap_chart(model, curves: list[HistoryCurve]) -> Chart:
     return line_chart(
         "Relative duality gap",
         [tol, *lines],
-        x,
-        logarithmic(gaps, [model.tol]),
-        x_label=_since(model, unit),
-        y_label="relative duality gap",
-        y_text=percent,
+        Axis(x, _since(model, unit)),
+        Axis(logarithmic(gaps, [model.tol]), "relative duality gap", percent),
         summary=f"Against {unit}, logarithmic scale; the last gap is {percent_at_most(last)}.",
         note="One curve for each class." if many else "",
     )
 
 
-def _objective_chart(model, curves: list[HistoryCurve]) -> Chart:
+def _objective_chart(model: Fitted, curves: list[HistoryCurve]) -> Chart:
     several = len(curves) > 1
     # Classes trained one after another can be added up by iteration, but not by time.
     by = "iteration" if several else "time"
@@ -100,7 +99,7 @@ def _objective_chart(model, curves: list[HistoryCurve]) -> Chart:
     y = logarithmic(*shown) if wide else linear(*shown)
     x = linear(moments, low=0.0 if moments.min() < 0.6 * moments.max() else None)
 
-    def tooltip(what):
+    def tooltip(what: str) -> Callable[[float, float], str]:
         return lambda moment, value: f"{what} {value:,.6g} at {moment:.3g} {unit}"
 
     band = np.maximum(curve.dual, y.low), curve.primal
@@ -112,32 +111,31 @@ def _objective_chart(model, curves: list[HistoryCurve]) -> Chart:
     return line_chart(
         "Objective and lower bound",
         lines,
-        x,
-        y,
-        x_label=unit if several else _since(model, unit),
-        y_label="objective, sum over classes" if several else "objective",
+        Axis(x, unit if several else _since(model, unit)),
+        Axis(y, "objective, sum over classes" if several else "objective"),
         summary=f"Against {unit}; the last objective is {curve.primal[-1]:,.6g}, "
         f"the last lower bound {curve.dual[-1]:,.6g}.",
         note="The optimum lies between the two curves.",
     )
 
 
-def _since(model, unit) -> str:
-    return f"{unit} since the start of {'the search' if hasattr(model, 'Cs_') else 'training'}"
+def _since(model: Fitted, unit: str) -> str:
+    searched = isinstance(model, Search)
+    return f"{unit} since the start of {'the search' if searched else 'training'}"
 
 
-def _unit(model) -> str:
+def _unit(model: Fitted) -> str:
     return "passes over the rows" if iteration_unit(model) == "pass" else "iterations"
 
 
-def search(model) -> dict[str, Any] | None:
+def search(model: Fitted) -> dict[str, Any] | None:
     """Return what the template shows of a search for C; None for a model without one."""
-    if not hasattr(model, "Cs_"):
+    if not isinstance(model, Search):
         return None
     curve, name = cost_curve(model), score_name(model)
     mean, deviation, worst = curve.mean, curve.deviation, curve.relative_gaps.max(axis=0)
 
-    def tooltip(C, score):
+    def tooltip(C: float, score: float) -> str:
         return f"C = {C:.4g}: {score:.4f}"
 
     low, high = mean - deviation, mean + deviation
@@ -150,16 +148,14 @@ def search(model) -> dict[str, Any] | None:
             Curve(curve.Cs, mean, band, "s1", tooltip, band=(low, high)),
             Curve(*best, chosen, "s2 best", tooltip),
         ],
-        logarithmic(curve.Cs),
-        linear(low, high),
-        x_label="C",
-        y_label=name,
-        x_text=plain,
+        Axis(logarithmic(curve.Cs), "C"),
+        Axis(linear(low, high), name),
         summary=f"The best, {curve.best_score:.4f}, is at C = {curve.best_C:.4g}.",
     )
     n_untried = model.Cs_.size - curve.Cs.size
     return {
         "chart": chart,
+        "headline": f"{name[0].upper()}{name[1:]} {curve.best_score:.3f} on held-out folds",
         "best_C": f"{curve.best_C:.6g}",
         "best_score": f"{curve.best_score:.4f}",
         "name": name,

@@ -1,16 +1,23 @@
 """The certificate as text."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
+from widemargin.certificate import Certificate
 from widemargin.curves import iteration_unit, part_names, stopped_early
+from widemargin.fitted import Fitted
 from widemargin.words import at_most, count, percent, percent_at_most
 
 # A relative gap below this is rounding error.
 _ROUNDING = 1e-12
 
 
-def why_it_stopped(model, spelled=lambda name: f"{name} ="):
+def _as_keyword(name: str) -> str:
+    return f"{name} ="
+
+
+def why_it_stopped(model: Fitted, spelled: Callable[[str], str] = _as_keyword) -> str:
     """Say why training stopped before `tol`; `spelled` formats a parameter's name."""
     reasons = {
         "max_iter": f"{spelled('max_iter')} {model.max_iter} reached",
@@ -28,7 +35,7 @@ def relative_gap_text(fraction: float) -> str:
     return percent_at_most(fraction) if fraction > _ROUNDING else "0 %"
 
 
-def proof(model) -> dict[str, Any]:
+def proof(model: Fitted) -> dict[str, Any]:
     """Return what the template shows of a model's certificate.
 
     Parameters
@@ -60,10 +67,10 @@ def proof(model) -> dict[str, Any]:
     }
 
 
-def _row(certificate) -> dict[str, str]:
+def _row(certificate: Certificate) -> dict[str, str]:
     gap = max(certificate.gap, 0.0)  # rounding may make it negative
 
-    def formatted(value):
+    def formatted(value: float) -> str:
         """Format with enough digits to show the gap, and at least three."""
         has_gap = gap > _ROUNDING * abs(certificate.primal)
         digits = max(_decimals(gap, 2), _decimals(value, 3)) if has_gap else _decimals(value, 6)

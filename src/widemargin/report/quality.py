@@ -1,6 +1,6 @@
-"""Metrics, ROC and precision-recall curves, NDCG and the confusion matrix of a model."""
+"""How good predictions are: metrics, confusion matrix, classes, thresholds and curves."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.metrics import (
@@ -10,21 +10,39 @@ from sklearn.metrics import (
     roc_curve,
 )
 
+from widemargin.fitted import Fitted
 from widemargin.metrics import ndcg
-from widemargin.report.charts import REFERENCE, Chart, Curve, heat_map, line_chart, series_class
-from widemargin.report.measures import Judged, as_text, if_defined, measure
+from widemargin.report.calibration import calibration
+from widemargin.report.charts import (
+    REFERENCE,
+    Axis,
+    Chart,
+    Curve,
+    heat_map,
+    line_chart,
+    series_class,
+)
+from widemargin.report.confusion import Confusion
+from widemargin.report.decisions import decisions
+from widemargin.report.intervals import LEVEL, Interval, intervals
+from widemargin.report.measures import NAMES, Judged, Measures, as_text, if_defined, measure
 from widemargin.report.progress import MOST_CURVES
 from widemargin.report.scales import Scale, linear, logarithmic
 from widemargin.words import count
 
-# With more classes, a table of the most frequent errors replaces the confusion matrix.
-_MAX_MATRIX_CLASSES = 30
+#: with more classes, the page shows curves on demand and sorts classes by F1
+FEW_CLASSES = 10
+# With more classes, the cells of the confusion matrix would be too small to see.
+_MAX_MATRIX_CLASSES = 300
+_MAX_CLASSES = 1000
 _MAX_ERRORS = 15
 _DEPTHS = (1, 2, 3, 5, 10, 20, 50)
 _UNIT = Scale(0.0, 1.0)
+#: positive class, mask of positive rows, scores
+BinaryProblem: TypeAlias = tuple[str, np.ndarray, np.ndarray]
 
 
-def quality(model, judged: Judged) -> dict[str, Any]:
+def quality(model: Fitted, judged: Judged) -> dict[str, Any]:
     """Return what the template shows of a model's predictions.
 
     Parameters
@@ -32,30 +50,102 @@ def quality(model, judged: Judged) -> dict[str, Any]:
     model : fitted estimator
     judged : Judged
     """
-    charts: list[Chart] = []
-    problems = _binary_problems(judged)
-    if problems:
-        charts += _curves(problems)
-    elif judged.predicted is None:
-        charts += _ndcg_by_depth(judged)
-    errors = None
-    if judged.predicted is not None:
-        if len(judged.names) <= _MAX_MATRIX_CLASSES:
-            charts.append(_confusion_matrix(judged))
-        else:
-            errors = _most_frequent_errors(judged)
+    measures, found = measure(model, judged), intervals(model, judged)
     n_unknown = int(np.isin(judged.true, judged.known, invert=True).sum())
-    return {
-        "measures": as_text(measure(model, judged)),
+    shown: dict[str, Any] = {
+        "headline": _headline(judged, measures, found),
+        "measures": _tiles(measures, found),
+        "level": f"{100 * LEVEL:g} %",
+        "by_groups": judged.predicted is None and "ndcg_at_10" in found,
         "positive": judged.positive_name,
-        "charts": charts,
-        "errors": errors,
+        "curves": _curves_of(judged),
+        "calibration": None,
+        "decisions": None,
+        "matrix": None,
+        "classes": None,
+        "errors": [],
+        "many": len(judged.names) > FEW_CLASSES,
         "unknown": count(n_unknown, "row") if n_unknown and judged.known.size else None,
         "n_rows": count(judged.true.size, "row"),
     }
+    if judged.predicted is not None:
+        confusion = Confusion.of(judged)
+        shown["calibration"] = calibration(judged)
+        shown["classes"] = _classes(confusion, judged.names)
+        if len(judged.names) <= _MAX_MATRIX_CLASSES:
+            shown["matrix"] = _confusion_matrix(confusion, judged.names)
+        if shown["many"]:
+            shown["errors"] = _most_frequent_errors(confusion, judged.names)
+        if judged.positive is not None and judged.positive_name is not None:
+            shown["decisions"] = decisions(judged.positive, judged.scores, judged.positive_name)
+    return shown
 
 
-def _binary_problems(judged: Judged) -> list[tuple[str, np.ndarray, np.ndarray]]:
+def _headline(
+    judged: Judged, measures: Measures, found: dict[str, Interval]
+) -> dict[str, str | None]:
+    """Return the metric that speaks for the model, its interval, and what guessing reaches."""
+    key = next(name for name in _SPEAKING if measures.get(name) is not None)
+    value, interval = measures[key], found.get(key)
+    assert value is not None
+    name = NAMES[key]
+    return {
+        "title": f"{name[0].upper()}{name[1:]} {_in_words(key, value)}",
+        "interval": None
+        if interval is None
+        else " to ".join(_in_words(key, end) for end in interval),
+        "baseline": _baseline(judged, key),
+    }
+
+
+# The first of these that a task has is its headline; `groups` is always defined for a ranking.
+_SPEAKING = (
+    "mean_absolute_error",
+    "accuracy",
+    "ndcg_at_10",
+    "pairwise_accuracy",
+    "roc_area",
+    "groups",
+)
+
+
+def _in_words(key: str, value: float) -> str:
+    if key == "accuracy":
+        return f"{100 * value:.1f}\N{NO-BREAK SPACE}%"
+    return f"{value:,}" if key == "groups" else f"{value:.3f}"
+
+
+def _baseline(judged: Judged, key: str) -> str | None:
+    """Say what a constant prediction, or a random order, would reach."""
+    if key == "accuracy":
+        most = float(np.bincount(judged.true).max()) / judged.true.size
+        return f"Predicting the most frequent class for every row: {_in_words(key, most)}"
+    if key == "mean_absolute_error":
+        middle = np.sort(judged.true)[judged.true.size // 2]
+        error = float(np.abs(judged.true - middle).mean())
+        return f"Predicting the middle class for every row: {_in_words(key, error)}"
+    if key in ("pairwise_accuracy", "roc_area"):
+        return f"A random order: {_in_words(key, 0.5)}"
+    return None
+
+
+def _tiles(measures: Measures, found: dict[str, Interval]) -> list[tuple[str, str, str]]:
+    """Return (name, value, interval) of each metric as text."""
+    texts = as_text(measures)
+    ends = {
+        NAMES[key]: f"{interval.low:.3f} to {interval.high:.3f}" for key, interval in found.items()
+    }
+    return [(name, text, ends.get(name, "")) for name, text in texts.items()]
+
+
+def _curves_of(judged: Judged) -> list[Chart]:
+    problems = _binary_problems(judged)
+    if problems:
+        return _curves(problems)
+    return _ndcg_by_depth(judged) if judged.predicted is None else []
+
+
+def _binary_problems(judged: Judged) -> list[BinaryProblem]:
     """Return (positive class, mask of positive rows, scores), one versus rest.
 
     Classes without positive or without negative rows are left out: they have no ROC curve.
@@ -73,7 +163,7 @@ def _binary_problems(judged: Judged) -> list[tuple[str, np.ndarray, np.ndarray]]
     return [problem for problem in problems if 0 < problem[1].sum() < problem[1].size]
 
 
-def _curves(problems) -> list[Chart]:
+def _curves(problems: list[BinaryProblem]) -> list[Chart]:
     """Return ROC and precision-recall curves, lowest ROC AUC first."""
     areas = [roc_auc_score(positive, scores) for _, positive, scores in problems]
     hardest = np.argsort(areas, kind="stable")[:MOST_CURVES]
@@ -106,20 +196,16 @@ def _curves(problems) -> list[Chart]:
         line_chart(
             "ROC curves" if several else "ROC curve",
             [chance, *roc_curves],
-            _UNIT,
-            _UNIT,
-            x_label="false positive rate",
-            y_label="true positive rate",
+            Axis(_UNIT, "false positive rate"),
+            Axis(_UNIT, "true positive rate"),
             summary=area,
             note=f"{note} {area}",
         ),
         line_chart(
             "Precision-recall curves" if several else "Precision-recall curve",
             pr_curves,
-            _UNIT,
-            _UNIT,
-            x_label="recall",
-            y_label="precision",
+            Axis(_UNIT, "recall"),
+            Axis(_UNIT, "precision"),
             summary=average,
             note=f"{note} {average}",
         ),
@@ -132,7 +218,7 @@ def _span(what: str, values: list[float]) -> str:
     return f"{what} from {min(values):.4f} to {max(values):.4f}."
 
 
-def _ndcg_by_depth(judged) -> list[Chart]:
+def _ndcg_by_depth(judged: Judged) -> list[Chart]:
     """Return NDCG@k for several k, if it is defined for these grades."""
     grades = judged.labels[judged.true]
     values = [if_defined(ndcg, grades, judged.scores, judged.qid, k) for k in _DEPTHS]
@@ -143,41 +229,62 @@ def _ndcg_by_depth(judged) -> list[Chart]:
         line_chart(
             "NDCG@k",
             [Curve(depths, gains, "", "s1", lambda k, value: f"NDCG@{k:.0f}: {value:.4f}")],
-            logarithmic(depths),
-            linear(gains, high=1.0),
-            x_label="k",
-            y_label="NDCG@k, mean over groups",
+            Axis(logarithmic(depths), "k"),
+            Axis(linear(gains, high=1.0), "NDCG@k, mean over groups"),
             summary=f"From {gains[0]:.4f} at k = 1 to {gains[-1]:.4f} at k = {_DEPTHS[-1]}.",
             note="Gain of a row: 2^grade - 1.",
         )
     ]
 
 
-def _confusion_matrix(judged) -> Chart:
-    k = len(judged.names)
-    counts = np.bincount(judged.true * k + judged.predicted, minlength=k * k).reshape(k, k)
-    correct = int(np.trace(counts))
+def _confusion_matrix(confusion: Confusion, names: list[str]) -> Chart:
+    correct, n_rows = int(confusion.n_correct.sum()), int(confusion.counts.sum())
     return heat_map(
         "Confusion matrix",
-        counts,
-        judged.names,
-        summary=f"{correct:,} of {judged.true.size:,} rows are classified correctly.",
+        confusion.dense(),
+        names,
+        summary=f"{correct:,} of {n_rows:,} rows are classified correctly.",
         note="Rows: true class. Columns: predicted class.",
     )
 
 
-def _most_frequent_errors(judged) -> list[dict[str, Any]]:
-    k = len(judged.names)
-    wrong = judged.true != judged.predicted
-    pairs, counts = np.unique(judged.true[wrong] * k + judged.predicted[wrong], return_counts=True)
-    support = np.bincount(judged.true, minlength=k)
-    most_frequent = np.argsort(-counts, kind="stable")[:_MAX_ERRORS]
+def _classes(confusion: Confusion, names: list[str]) -> dict[str, Any]:
+    """Return precision, recall, F1 and support by class; lowest F1 first if they are many."""
+    order = np.arange(len(names))
+    if len(names) > FEW_CLASSES:
+        # Classes without rows say nothing about the model: last.
+        order = np.lexsort((confusion.f1, confusion.support == 0))
+    taken_for: dict[int, str] = {}
+    for cell in confusion.errors():
+        wrong = f"{names[confusion.predicted[cell]]} ({confusion.counts[cell]:,})"
+        taken_for.setdefault(int(confusion.true[cell]), wrong)
+    precision, recall, f1 = confusion.precision, confusion.recall, confusion.f1
+    return {
+        "rows": [
+            {
+                "name": names[place],
+                "numbers": [_sortable(values[place]) for values in (precision, recall, f1)],
+                "support": f"{confusion.support[place]:,}",
+                "n_predicted": f"{confusion.n_predicted[place]:,}",
+                "taken_for": taken_for.get(place, ""),
+            }
+            for place in order[:_MAX_CLASSES].tolist()
+        ],
+        "n_left_out": max(0, len(names) - _MAX_CLASSES),
+    }
+
+
+def _sortable(value: float) -> str:
+    return "–" if np.isnan(value) else f"{value:.4f}"
+
+
+def _most_frequent_errors(confusion: Confusion, names: list[str]) -> list[dict[str, Any]]:
     return [
         {
-            "true": judged.names[pairs[i] // k],
-            "predicted": judged.names[pairs[i] % k],
-            "count": f"{counts[i]:,}",
-            "support": f"{support[pairs[i] // k]:,}",
+            "true": names[confusion.true[cell]],
+            "predicted": names[confusion.predicted[cell]],
+            "count": f"{confusion.counts[cell]:,}",
+            "support": f"{confusion.support[confusion.true[cell]]:,}",
         }
-        for i in most_frequent
+        for cell in confusion.errors()[:_MAX_ERRORS]
     ]

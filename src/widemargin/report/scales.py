@@ -1,13 +1,17 @@
 """Axes of charts: positions of values, and ticks."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 # Values of zero or less are drawn at the lower end of a logarithmic axis, at this fraction of the
 # smallest positive value.
 _NONPOSITIVE = 0.1
+# Axes are longer than this, so that ticks have different numbers.
+_LEAST_SPAN = 1e-290
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
@@ -19,7 +23,7 @@ class Scale:
     high: float
     log: bool = False
 
-    def place(self, values) -> np.ndarray:
+    def place(self, values: ArrayLike) -> np.ndarray:
         """Return positions as fractions of the axis; values outside are clipped to its ends."""
         values = np.clip(np.asarray(values, dtype=np.float64), self.low, self.high)
         if self.log:
@@ -33,15 +37,14 @@ class Scale:
         return _round_numbers(self.low, self.high, about)
 
 
-def linear(*series, low=None, high=None) -> Scale:
+def linear(*series: ArrayLike, low: float | None = None, high: float | None = None) -> Scale:
     """Return the linear scale that shows all finite values, from `low` to `high` if given."""
-    values = np.concatenate([np.ravel(values) for values in series])
-    values = values[np.isfinite(values)]
+    values = _finite(series)
     least = float(values.min()) if low is None else low
     most = float(values.max()) if high is None else high
-    if not most > least:
-        room = 0.5 * abs(least) or 0.5
-        least, most = least if low is not None else least - room, least + room
+    if not most - least > _LEAST_SPAN:
+        room = 0.5 * abs(least) if abs(least) > _LEAST_SPAN else 0.5
+        least, most = least if low is not None else least - room, most + room
     elif low is None or high is None:
         room = 0.04 * (most - least)
         least -= room if low is None else 0.0
@@ -49,13 +52,12 @@ def linear(*series, low=None, high=None) -> Scale:
     return Scale(least, most)
 
 
-def logarithmic(*series) -> Scale:
+def logarithmic(*series: ArrayLike) -> Scale:
     """Return the scale that shows all positive numbers by their logarithms.
 
     Where there are others, it leaves room for them at the lower end.
     """
-    values = np.concatenate([np.ravel(values) for values in series])
-    values = values[np.isfinite(values)]
+    values = _finite(series)
     positive = values[values > 0.0]
     if not positive.size:
         return Scale(1e-12, 1.0, log=True)
@@ -65,7 +67,12 @@ def logarithmic(*series) -> Scale:
     return Scale(low / 1.25, high * 1.25, log=True)
 
 
-def _round_numbers(low, high, about):
+def _finite(series: Sequence[ArrayLike]) -> np.ndarray:
+    values = np.concatenate([np.ravel(values) for values in series])
+    return values[np.isfinite(values)]
+
+
+def _round_numbers(low: float, high: float, about: int) -> list[float]:
     rough = (high - low) / about
     magnitude = 10.0 ** math.floor(math.log10(rough))
     step = next(s * magnitude for s in _STEPS if s * magnitude >= rough * (1.0 - 1e-9))
@@ -73,7 +80,7 @@ def _round_numbers(low, high, about):
     return [number * step for number in range(first, last + 1)]
 
 
-def _powers_of_ten(low, high, about):
+def _powers_of_ten(low: float, high: float, about: int) -> list[float]:
     first = math.ceil(math.log10(low) - 1e-9)
     last = math.floor(math.log10(high) + 1e-9)
     stride = max(1, math.ceil((last - first + 1) / (about + 1)))

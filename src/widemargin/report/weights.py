@@ -1,11 +1,12 @@
 """Tables of the largest weights, with feature names."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from widemargin.arrays import on_host
+from widemargin.fitted import Fitted, class_names
 from widemargin.report.charts import bar
 from widemargin.report.progress import MOST_CURVES
 
@@ -13,6 +14,10 @@ _MAX_WEIGHTS = 20
 _MAX_WEIGHTS_PER_CLASS = 8
 _MAX_CLASSES = 100
 _MAX_WEIGHTS_PER_LINE = 5
+
+
+#: a vocabulary, or names in the order of the columns
+NamesOfFeatures: TypeAlias = Mapping[str, int] | Sequence[str] | np.ndarray | None
 
 
 class FeatureNames:
@@ -27,19 +32,22 @@ class FeatureNames:
         Number of the first column, if there are no names.
     """
 
-    def __init__(self, names, n_features: int, first: int = 0):
+    def __init__(self, names: NamesOfFeatures, n_features: int, first: int = 0):
         self.first = first
-        self.names: Mapping[int, str] | Sequence | None = names
+        self.names: Mapping[int, str] | Sequence[str] | np.ndarray | None
         if isinstance(names, Mapping):
-            self.names = {int(column): str(name) for name, column in names.items()}
-            outside = [column for column in self.names if not 0 <= column < n_features]
+            by_column = {int(column): str(name) for name, column in names.items()}
+            outside = [column for column in by_column if not 0 <= column < n_features]
             if outside:
                 raise ValueError(
-                    f"feature_names places {self.names[outside[0]]!r} in column {outside[0]}, and "
+                    f"feature_names places {by_column[outside[0]]!r} in column {outside[0]}, and "
                     f"the model has {n_features}"
                 )
-        elif names is not None and (isinstance(names, str) or len(names) != n_features):
+            self.names = by_column
+            return
+        if names is not None and (isinstance(names, str) or len(names) != n_features):
             raise ValueError(f"feature_names must be {n_features} names, not {len(names)}")
+        self.names = names
 
     def __getitem__(self, column: int) -> str:
         if isinstance(self.names, Mapping):
@@ -49,7 +57,7 @@ class FeatureNames:
         return f"feature {column + self.first}" if name is None else name
 
 
-def weights(model, names: FeatureNames) -> dict[str, Any]:
+def weights(model: Fitted, names: FeatureNames) -> dict[str, Any]:
     """Return what the template shows of the weights.
 
     Parameters
@@ -58,7 +66,7 @@ def weights(model, names: FeatureNames) -> dict[str, Any]:
     names : FeatureNames
     """
     coef = np.atleast_2d(on_host(model.coef_))
-    labels = [str(label) for label in getattr(model, "classes_", [])]
+    labels = class_names(model)
     single = len(coef) == 1
     found: dict[str, Any] = {
         "single": single,
@@ -84,7 +92,7 @@ def weights(model, names: FeatureNames) -> dict[str, Any]:
     return found
 
 
-def _table(title, row, names, most) -> dict[str, Any]:
+def _table(title: str, row: np.ndarray, names: FeatureNames, most: int) -> dict[str, Any]:
     largest = _largest(np.abs(row), most)
     top = abs(row[largest[0]]) if largest.size else 1.0
     return {
@@ -100,7 +108,7 @@ def _table(title, row, names, most) -> dict[str, Any]:
     }
 
 
-def _largest(sizes, most):
+def _largest(sizes: np.ndarray, most: int) -> np.ndarray:
     """Return the columns of the `most` largest sizes, in decreasing order, without zeros."""
     some = np.argpartition(-sizes, most)[:most] if sizes.size > most else np.arange(sizes.size)
     some = some[np.lexsort((some, -sizes[some]))]

@@ -25,7 +25,7 @@ import numpy as np
 
 from widemargin.certificate import certify_in_one_pass
 from widemargin.data.blocks import Block
-from widemargin.data.rows import ENTRIES_PER_CALL, BlockRows
+from widemargin.data.rows import BlockRows, SingleRows
 from widemargin.kernels import published as kernels
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
@@ -129,7 +129,7 @@ class _BlockRun(block_minimization._Run):
 
     def _sweep(self, block: Piece, of_block: Visits, order: np.ndarray) -> bool:
         """Visit the rows of a block in this order; return whether there is time for more."""
-        at_once = max(1, ENTRIES_PER_CALL * len(block) // max(1, block.arrays[0].size))
+        at_once = max(1, SingleRows.entries_per_call * len(block) // max(1, block.arrays[0].size))
         shrunk, gains = np.zeros(len(block), dtype=bool), np.empty(len(block))
         with self.monitor.phase("visits"):
             for begin in range(0, order.size, at_once):
