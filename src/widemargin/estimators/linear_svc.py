@@ -1,5 +1,6 @@
 """Linear SVM classifier as a scikit-learn estimator."""
 
+from functools import lru_cache
 from os import PathLike
 from typing import Self
 
@@ -247,8 +248,9 @@ class LinearSVC(LinearClassifier):
         return self
 
     def _seeds(self, problems: ProblemSet) -> list[int]:
-        random = check_random_state(self.random_state)
-        return random.randint(np.iinfo(np.int32).max, size=len(problems)).tolist()
+        if isinstance(self.random_state, int):
+            return _seeds_of(self.random_state, len(problems))
+        return _drawn(check_random_state(self.random_state), len(problems))
 
     def _check_parameters(self) -> None:
         check_positive("C", self.C)
@@ -292,6 +294,16 @@ class LinearSVC(LinearClassifier):
         if hasattr(self, "feature_names_in_"):
             twin.feature_names_in_ = self.feature_names_in_
         return twin
+
+
+@lru_cache
+def _seeds_of(seed: int, count: int) -> list[int]:
+    """Return the seeds of problems; making a RandomState takes a tenth of the smallest fits."""
+    return _drawn(check_random_state(seed), count)
+
+
+def _drawn(random: np.random.RandomState, count: int) -> list[int]:
+    return random.randint(np.iinfo(np.int32).max, size=count).tolist()
 
 
 def _warm_starts(previous: tuple | None, classes: np.ndarray, problems: ProblemSet) -> list:
