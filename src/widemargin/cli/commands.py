@@ -55,7 +55,8 @@ def predict(
         raise BadInput("--probability and --scores exclude each other")
     if probability and not (isinstance(predictor, LinearSVC) and predictor.probability):
         raise BadInput(f"--probability: {model} was trained without --probability")
-    X = read_rows(data, loaded, TableOptions.of(context), labelled=False).X
+    rows = read_rows(data, loaded, TableOptions.of(context), labelled=False)
+    X = rows.X
     results = {}
     with reading(data[0]):  # rows on disk are read here
         if not ranks:

@@ -82,7 +82,7 @@ def read_training(
             if task is TaskName.classify:
                 tables.check_classes(options.target, data.y)
             return data, features
-        _refuse_table(paths[0])
+        _refuse_table(paths, options)
     if for_tables:
         raise BadInput(
             f"{' '.join(for_tables)} is for tables; name the column to predict: --target"
@@ -176,28 +176,31 @@ def _names_table(path: str) -> bool:
     """Return whether a path is that of a table, rather than of rows with numbered features."""
     if path == "-" or os.path.isdir(path):
         return False
-    format = format_by_name(path)
-    if format in ("csv", "json"):
+    if format_by_name(path) in ("csv", "json"):
         return True
-    return format is not None and not {"indices", "values"} <= set(_columns(path))
+    return not {"indices", "values"} & {"label", *_columns(path)}
 
 
 def _columns(path: str) -> list[str]:
-    """Return the names of the columns of an Arrow or Parquet file; none for other files."""
+    """Return the names of the columns of an Arrow or Parquet file; those of rows for others."""
     format = format_of(path)
-    if format == "parquet":
-        return pyarrow.parquet.read_schema(path).names
-    if format == "arrow":
-        with pyarrow.OSFile(path) as file:
-            return pyarrow.ipc.open_file(file).schema.names
+    try:
+        if format == "parquet":
+            return pyarrow.parquet.read_schema(path).names
+        if format == "arrow":
+            with pyarrow.OSFile(path) as file:
+                return pyarrow.ipc.open_file(file).schema.names
+    except pyarrow.ArrowInvalid:
+        pass  # reading the rows says what is wrong
     return ["indices", "values"]
 
 
-def _refuse_table(path: str) -> None:
-    if _names_table(path):
-        names = _columns(path) if format_of(path) != TEXT else []
-        which = f": {', '.join(names[:8])}{', ...' * (len(names) > 8)}" if names else ""
-        raise ValueError(f"a table needs --target, the column to predict{which}")
+def _refuse_table(paths: list[str], options: TableOptions) -> None:
+    """Refuse a table of which nobody said which column to predict."""
+    if _names_table(paths[0]):
+        names = tables.column_names(paths, options)
+        which = ", ".join(names[:8]) + ", ..." * (len(names) > 8)
+        raise ValueError(f"a table needs --target, the column to predict; it has {which}")
 
 
 def read_weights(path: str, n_rows: int) -> np.ndarray:

@@ -113,6 +113,16 @@ def read(
             continue
 
 
+def column_names(paths: list[str], options: TableOptions) -> list[str]:
+    """Return the names of the columns of a table."""
+    table = _table(paths, options, {})
+    while True:
+        try:
+            return next(table.batches()).schema.names
+        except Widened:
+            continue
+
+
 def labels(name: str, values: pa.ChunkedArray) -> np.ndarray:
     """Return the labels in a column: whole numbers, other numbers, or text."""
     if values.null_count:

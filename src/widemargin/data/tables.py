@@ -1,7 +1,7 @@
 """Read tables from files as Arrow record batches: CSV, JSON, Parquet, Arrow and Feather.
 
-Memory holds a few record batches, no matter how large the files are; only a JSON array and a
-Feather file of version 1 are read as a whole. Rows of several files follow one another.
+Memory holds a few record batches, no matter how large the files are; only a JSON array is read as
+a whole. Rows of several files follow one another.
 """
 
 import csv
@@ -18,7 +18,6 @@ from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
-import pyarrow.feather
 import pyarrow.json as pajson
 import pyarrow.parquet as pq
 
@@ -45,8 +44,8 @@ _BATCH_ROWS = 65_536
 MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "-nan", "NULL", "null", "None", "?")
 _NOT_TEXT = {
     b"PK\x03\x04": "a zip or Excel file; save the table as CSV",
-    b"\xff\xfe": "UTF-16 text; name its encoding (utf-16)",
-    b"\xfe\xff": "UTF-16 text; name its encoding (utf-16)",
+    b"\xff\xfe": "UTF-16 text: --encoding utf-16",
+    b"\xfe\xff": "UTF-16 text: --encoding utf-16",
     b"\x89HDF": "an HDF5 file, which is not read here",
     b"ARFF": "an ARFF file, which is not read here",
 }
@@ -103,7 +102,7 @@ class Table:
     encoding : str
         Of CSV.
     types : dict of str to pyarrow.DataType
-        Types that columns of CSV and JSON must have; others are inferred.
+        Types that columns of CSV must have; others are inferred.
     """
 
     paths: Sequence[str]
@@ -180,7 +179,7 @@ class Table:
             if before == "empty":
                 kinds[column.name] = kind
                 continue
-            if format_by_name(path) in ("parquet", "arrow"):
+            if format_by_name(path) in ("parquet", "arrow", "json"):
                 raise ValueError(
                     f"column {column.name!r} holds {column.type}, and a {before} in "
                     f"{self.paths[0]}"
@@ -227,7 +226,7 @@ class Table:
         return {name: known[name] for name in names if name in known}
 
     def _wrong_encoding(self) -> str:
-        return f"not {self.encoding} text; name its encoding, such as latin-1"
+        return f"not {self.encoding} text; name its encoding, such as --encoding latin-1"
 
     def _understand(self, error: pa.ArrowInvalid, names: list[str]) -> None:
         """Widen the type of the column that an error names, or raise it in plain words."""
@@ -286,12 +285,10 @@ class Table:
         first = 1
         while block := text.read(_BLOCK_BYTES):
             block += text.readline()
-            schema = pa.schema(list(self.types.items())) if self.types else None
             try:
                 table = pajson.read_json(
                     io.BytesIO(block),
                     read_options=pajson.ReadOptions(use_threads=False, block_size=len(block)),
-                    parse_options=pajson.ParseOptions(explicit_schema=schema),
                 )
             except pa.ArrowInvalid as error:
                 self._understand_json(error, first)
@@ -367,8 +364,8 @@ def _arrow(file: BinaryIO) -> Iterator[pa.RecordBatch]:
     head = file.read(6)
     file.seek(0)
     if head.startswith(b"FEA1"):
-        yield from pyarrow.feather.read_table(file).to_batches(_BATCH_ROWS)
-    elif head == b"ARROW1":
+        raise ValueError("a Feather file of version 1, which is outdated; write it as version 2")
+    if head == b"ARROW1":
         reader = pa.ipc.open_file(file)
         for number in range(reader.num_record_batches):
             yield reader.get_batch(number)

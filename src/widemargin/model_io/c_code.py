@@ -142,19 +142,21 @@ def _column(column: Any, field: str, number: int, first: int) -> Iterator[str]:
 
 
 def _prediction(linear: "Linear", argument: str) -> Iterator[str]:
-    yield "\n/* The place of a row's label in widemargin_labels. */\nstatic int "
-    yield f"widemargin_predict({argument})\n{{"
-    yield "    double scores[WIDEMARGIN_SCORES];\n    int k, best = 0;"
+    yield "\n/* The place of a row's label in widemargin_labels. */"
+    yield f"static int widemargin_predict({argument})\n{{"
+    yield "    double scores[WIDEMARGIN_SCORES];"
+    if linear.thresholds is None and len(linear.weights) == 1:
+        yield "    widemargin_scores(row, scores);\n    return scores[0] > 0.0;\n}"
+        return
+    yield "    int k, best = 0;"
     if linear.thresholds is not None:
         bounds = ", ".join(map(_number, linear.thresholds.tolist()))
         yield f"    static const double bounds[] = {{{bounds}}};"
-    yield "    widemargin_scores(row, scores);"
-    if linear.thresholds is not None:
+        yield "    widemargin_scores(row, scores);"
         yield "    for (k = 0; k < WIDEMARGIN_CLASSES - 1; k++)"
         yield "        best += scores[0] > bounds[k];"
-    elif len(linear.weights) == 1:
-        yield "    for (k = 0; k < 1; k++)\n        best = scores[0] > 0.0;"
     else:
+        yield "    widemargin_scores(row, scores);"
         yield "    for (k = 1; k < WIDEMARGIN_SCORES; k++)"
         yield "        if (scores[k] > scores[best])\n            best = k;"
     yield "    return best;\n}"

@@ -83,7 +83,7 @@ def exported(preparation: Any, model: Any, format: str) -> bytes:
     try:
         from widemargin.model_io.onnx_graph import onnx_bytes
     except ImportError as error:
-        raise ExportError("ONNX needs the package onnx: pip install onnx") from error
+        raise ExportError("ONNX needs the package onnx: pip install 'widemargin[onnx]'") from error
     return onnx_bytes(linear)
 
 
