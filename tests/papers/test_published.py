@@ -8,7 +8,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 
-from widemargin import LinearRanker, LinearSVC
+from widemargin import LinearRanker, LinearSVC, LinearSVCCV, svm_path
 from widemargin.data import as_rows
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
@@ -137,14 +137,15 @@ def test_a_small_eps_is_a_small_gap(solver, loss, penalized):
     np.testing.assert_allclose(model.intercept_, best.intercept_, atol=1e-2)
 
 
-def test_limits_stop_what_the_rule_does_not():
+@pytest.mark.parametrize("solver", ["dcd-paper", "acf-paper", "cpa-paper"])
+def test_limits_stop_what_the_rule_does_not(solver):
     X, y = breast_cancer()
     settings = {"loss": "hinge", "fit_intercept": False, "C": 100.0, "tol": 1e-6}
-    for solver in ("dcd-paper", "acf-paper", "cpa-paper"):
-        with pytest.warns(ConvergenceWarning, match="max_iter=3"):
-            model = LinearSVC(solver=solver, max_iter=3, random_state=0, **settings).fit(X, y)
-        assert model.status_ == "max_iter"
-        assert np.isfinite(model.certificate_.gap)
+    model = LinearSVC(solver=solver, max_iter=3, random_state=0, **settings)
+    with pytest.warns(ConvergenceWarning, match="before its paper's rule held for tol=1e-06"):
+        model.fit(X, y)
+    assert model.status_ == "max_iter"
+    assert np.isfinite(model.certificate_.gap)
 
 
 def test_several_classes_and_a_warm_start():
@@ -156,6 +157,15 @@ def test_several_classes_and_a_warm_start():
     passes = model.fit(scale(X), y).n_iter_
     assert model.status_ == "published"
     assert model.fit(scale(X), y).n_iter_ <= passes
+
+
+def test_paths_and_folds_take_them_too():
+    X, y = breast_cancer()
+    settings = {"loss": "hinge", "fit_intercept": False, "solver": "acf-paper", "tol": 0.01}
+    path = svm_path(X, y, Cs=[0.01, 0.1], random_state=0, **settings)
+    assert list(path.statuses) == ["published", "published"]
+    search = LinearSVCCV(Cs=[0.01, 0.1], cv=3, random_state=0, **settings).fit(X, y)
+    assert search.score(X, y) > 0.95
 
 
 @pytest.mark.parametrize("solver", ["dcd-paper", "acf-paper"])

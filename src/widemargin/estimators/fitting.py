@@ -24,7 +24,7 @@ from widemargin.monitor import DONE, FELL_SHORT, Monitor, Record
 from widemargin.problem import Problem, State
 from widemargin.progress import ProgressLine
 from widemargin.solvers import auto
-from widemargin.solvers.registry import THEN
+from widemargin.solvers.registry import SOLVERS, THEN
 from widemargin.solvers.sharing import together
 from widemargin.words import at_most
 
@@ -219,7 +219,9 @@ class Account:
         if self.status not in FELL_SHORT:
             return
         worst = max(part.relative_gap for part in self.certificate.parts or [self.certificate])
-        gap = f"with a relative duality gap of {at_most(worst)}, above tol={estimator.tol:g}"
+        published = SOLVERS[estimator.solver_.split(THEN)[0]].published
+        short = "before its paper's rule held for" if published else "above"
+        gap = f"with a relative duality gap of {at_most(worst)}, {short} tol={estimator.tol:g}"
         if self.status in ("max_iter", "max_time"):
             message = (
                 f"training stopped at {self.status}={getattr(estimator, self.status)} {gap}. The "

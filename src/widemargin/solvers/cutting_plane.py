@@ -27,6 +27,7 @@ Memory besides the rows: five vectors of scores, and the memory of the bundle (s
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -190,9 +191,12 @@ class _Run:
         gap, tol = self.value - self.bundle.value, self.monitor.tol
         if self.settings.rule == "objective":
             return gap <= tol * self.value
+        return gap <= tol * self._risk_at_zero
+
+    @cached_property
+    def _risk_at_zero(self) -> float:
         rows, risk = self.oracle.problem.rows, self.oracle.problem.risk
-        without_scores = np.zeros((rows.n_rows, *risk.outputs), like=rows.like)
-        return gap <= tol * risk.value(without_scores)
+        return risk.value(np.zeros((rows.n_rows, *risk.outputs), like=rows.like))
 
     def _certified(self) -> Certificate:
         with self.monitor.phase("certificate"):
