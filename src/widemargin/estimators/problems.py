@@ -184,7 +184,9 @@ class AllTogether(ProblemSet):
 
 
 def _count_nonzero(dual: Any) -> int:
-    return dual.index.size if isinstance(dual, SparseDual) else np.count_nonzero(on_host(dual))
+    if isinstance(dual, SparseDual):
+        return dual.index.size
+    return int(np.count_nonzero(on_host(dual)))
 
 
 def _sparse(dual: Any) -> SparseDual:

@@ -210,7 +210,7 @@ def check_matrix(
     return X
 
 
-def _is_plain(estimator, X, reset, at_least) -> bool:
+def _is_plain(estimator: BaseEstimator, X: Matrix, reset: bool, at_least: int) -> bool:
     """Return whether X needs no conversion, and has no column names to compare.
 
     Then set what fitting sets. scikit-learn's validation takes a tenth of the smallest fits.
@@ -225,7 +225,7 @@ def _is_plain(estimator, X, reset, at_least) -> bool:
     return not named and vars(estimator).get("n_features_in_") == X.shape[1]
 
 
-def _validated(estimator, X, reset, at_least):
+def _validated(estimator: BaseEstimator, X: Matrix, reset: bool, at_least: int) -> Matrix:
     """Return X as scikit-learn validates and converts it."""
     return validate_data(
         estimator,
