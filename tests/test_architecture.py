@@ -33,6 +33,7 @@ ALLOWED = {
     "curves": {"solver registry", "words"},
     "report": {"arrays", "atomic", "curves", "labels", "metrics", "words"},
     "plot": {"curves", "estimators"},
+    "onnx": {"arrays", "estimators", "labels"},
     "solvers": {
         "losses",
         "arrays",

@@ -1,12 +1,13 @@
 """The `report` method of all estimators."""
 
+from copy import copy
 from os import PathLike
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from widemargin.arrays import Matrix, Vector, on_host
+from widemargin.arrays import Matrix, Vector, dense, on_host
 from widemargin.data import Rows
 from widemargin.data.devices import gpu_array, is_on_gpu
 from widemargin.estimators.order import check_grades
@@ -50,6 +51,8 @@ class Reporting:
         from widemargin.report.measures import judge
 
         check_is_fitted(self)
+        model: Any = copy(self)
+        model.coef_ = dense(model.coef_)
         if qid is not None and hasattr(self, "classes_"):
             raise ValueError(f"qid: {type(self).__name__} knows no groups")
         rows = None
@@ -66,7 +69,7 @@ class Reporting:
             rows = JudgedRows(judged)
         elif y is not None:
             raise ValueError("y is given without X")
-        write_report(self, path, rows, feature_names=feature_names)
+        write_report(model, path, rows, feature_names=feature_names)
 
 
 def _vector(values: Vector) -> np.ndarray:
