@@ -3,11 +3,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+OLDEST := .venv-oldest
 GRIDS := text tall classes small
 MINUTES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz test-gpu lint lint-ruff lint-format lint-mypy format docs bench bench-full bench-quick $(addprefix bench-,$(GRIDS)) clean
+.PHONY: help demo test test-oldest fuzz test-gpu lint lint-ruff lint-format lint-mypy format docs bench bench-full bench-quick $(addprefix bench-,$(GRIDS)) clean
 # Timings that run side by side would tell nothing, and the rest is quick.
 .NOTPARALLEL:
 
@@ -19,6 +20,9 @@ demo: $(VENV)/test.stamp ## train, certify and compare on small data
 
 test: $(VENV)/test.stamp ## run the tests
 	$(BIN)/python -m pytest -n 2 -q
+
+test-oldest: $(OLDEST)/stamp ## run the tests with the lowest versions of all dependencies
+	$(OLDEST)/bin/python -m pytest -n 2 -q
 
 test-gpu: ## run the tests that need a GPU, with the Python that has CuPy
 	PYTHONPATH=src $(PYTHON) -m pytest -q -m gpu tests/gpu
@@ -58,12 +62,19 @@ docs: $(VENV)/docs.stamp ## build the site into build/docs, warnings as errors
 	$(BIN)/python -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/docs
 
 clean: ## remove the environment, caches and builds
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(VENV)/test.stamp: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q -e '.[test]'
+	touch $@
+
+# pip has no option for the lowest versions; uv has.
+$(OLDEST)/stamp: pyproject.toml
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install -q uv
+	VIRTUAL_ENV=$(abspath $(OLDEST)) $(OLDEST)/bin/uv pip install -q --resolution lowest-direct -e '.[test]'
 	touch $@
 
 $(VENV)/docs.stamp: $(VENV)/test.stamp

@@ -47,6 +47,7 @@ ALLOWED = {
         "words",
     },
     "plot": {"curves", "estimators", "fitted"},
+    "onnx": {"arrays", "estimators", "labels"},
     "solvers": {
         "losses",
         "arrays",

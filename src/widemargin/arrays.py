@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import DTypeLike
 
 #: a matrix as users pass it: array-like, sparse, on a GPU, or Rows; or what `check_matrix` returns
@@ -32,6 +33,11 @@ def as_array(values: Any, dtype: DTypeLike) -> np.ndarray:
 def on_host(array: Any) -> Any:
     """Return the array on the host; no copy if it is there."""
     return array.get() if hasattr(array, "get") else array
+
+
+def dense(array: Any) -> Any:
+    """Return a sparse matrix as an array, and an array as it is."""
+    return array.toarray() if scipy.sparse.issparse(array) else array
 
 
 def move_to(array: Any, other: Any) -> Any:

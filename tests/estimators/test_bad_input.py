@@ -168,6 +168,7 @@ def test_x_of_other_than_two_dimensions(shape):
         LinearSVC().fit(np.ones(shape), Y)
 
 
+@pytest.mark.skipif(sp.csr_array(np.ones(2)).ndim == 2, reason="SciPy has no such array yet")
 def test_sparse_x_of_one_dimension():
     with pytest.raises(ValueError, match=r"2D|dim"):
         LinearSVC().fit(sp.csr_array(np.ones(N)), Y)
@@ -540,15 +541,12 @@ def test_what_lies_behind_the_last_row_does_not_matter():
 def _break(kind, attribute, place, value):
     """Return sparse X with one number of one array overwritten, or the array cut short."""
     broken = getattr(sp, f"{kind}_array")(SPARSE)
-    array = broken.coords[attribute].copy() if kind == "coo" else getattr(broken, attribute).copy()
+    array = getattr(broken, attribute).copy()
     if place is None:
         array = array[:value]
     else:
         array[place] = value
-    if kind == "coo":
-        broken.coords = tuple(array if k == attribute else broken.coords[k] for k in (0, 1))
-    else:
-        setattr(broken, attribute, array)
+    setattr(broken, attribute, array)
     return broken
 
 
@@ -576,9 +574,9 @@ def _break(kind, attribute, place, value):
         ("csc", "data", None, 10),
         ("bsr", "indices", 7, 10**8),
         ("bsr", "indptr", None, 3),
-        ("coo", 0, 7, 10**8),
-        ("coo", 0, 7, -1),
-        ("coo", 1, 7, D),
+        ("coo", "row", 7, 10**8),
+        ("coo", "row", 7, -1),
+        ("coo", "col", 7, D),
     ],
 )
 def test_broken_sparse_structure_is_an_error_not_a_crash(kind, attribute, place, value):

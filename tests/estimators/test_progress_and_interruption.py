@@ -14,8 +14,8 @@ import warnings
 
 import numpy as np
 import pytest
+from callbacks import ProgressBar, ScoringMonitor, needs_callbacks
 from processes import PATIENCE, interruptible
-from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.exceptions import ConvergenceWarning
 
 from widemargin import LinearSVC, certify
@@ -74,6 +74,7 @@ class Recorder:
         return sum(task[0] == name for task in self.ended)
 
 
+@needs_callbacks
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("y", [Y, Y3], ids=["binary", "three classes"])
 def test_progress_bar(y, n_jobs, capfd):
@@ -85,6 +86,7 @@ def test_progress_bar(y, n_jobs, capfd):
     assert "100%" in shown.out + shown.err
 
 
+@needs_callbacks
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("y", [Y, Y3], ids=["binary", "three classes"])
 def test_every_task_begins_and_ends(y, n_jobs):
@@ -97,6 +99,7 @@ def test_every_task_begins_and_ends(y, n_jobs):
     assert recorder.count("problem") == problems
 
 
+@needs_callbacks
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("y", [Y, Y3], ids=["binary", "three classes"])
 def test_a_converged_problem_has_passed_every_level(y, n_jobs):
@@ -106,6 +109,7 @@ def test_a_converged_problem_has_passed_every_level(y, n_jobs):
     assert recorder.count("gap level") == LEVELS * (1 if y is Y else 3)
 
 
+@needs_callbacks
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("y", [Y, Y3], ids=["binary", "three classes"])
 def test_callbacks_receive_a_model_that_predicts(y, n_jobs):
@@ -120,6 +124,7 @@ def test_callbacks_receive_a_model_that_predicts(y, n_jobs):
     np.testing.assert_array_equal(last.intercept_, model.intercept_)
 
 
+@needs_callbacks
 def test_callbacks_do_not_change_the_model():
     plain = LinearSVC(random_state=0).fit(X, Y3)
     watched = LinearSVC(random_state=0).set_callbacks(Recorder(), ProgressBar()).fit(X, Y3)
@@ -127,6 +132,7 @@ def test_callbacks_do_not_change_the_model():
     assert len(plain.history_) == len(watched.history_)
 
 
+@needs_callbacks
 def test_scoring_monitor_sees_scores_rise():
     monitor = ScoringMonitor(scoring="accuracy")
     model = LinearSVC(random_state=0).set_callbacks(monitor).fit(X, Y)
@@ -135,6 +141,7 @@ def test_scoring_monitor_sees_scores_rise():
     assert max(scores) == pytest.approx(model.score(X, Y), abs=0.02)
 
 
+@needs_callbacks
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("y", [Y_HARD, Y3_HARD], ids=["binary", "three classes"])
 def test_a_callback_can_stop_training(y, n_jobs):
@@ -149,6 +156,7 @@ def test_a_callback_can_stop_training(y, n_jobs):
     assert recorder.events == ["setup", "teardown"]
 
 
+@needs_callbacks
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_an_error_in_a_callback_comes_through_and_leaves_no_trace(n_jobs):
     def fail(task):
@@ -366,6 +374,7 @@ def test_interruption_respects_another_handler(usual_ctrl_c):
     assert not interruption.requested
 
 
+@needs_callbacks
 @pytest.mark.parametrize("y", [Y_HARD, Y3_HARD], ids=["binary", "three classes"])
 def test_ctrl_c_keeps_the_model(y, usual_ctrl_c):
     model = LinearSVC(solver="acf", C=0.1, tol=1e-12, max_time=20.0)
@@ -377,6 +386,7 @@ def test_ctrl_c_keeps_the_model(y, usual_ctrl_c):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@needs_callbacks
 def test_ctrl_c_twice_is_a_keyboard_interrupt(usual_ctrl_c):
     recorder = Recorder(_press_ctrl_c(times=2))
     model = LinearSVC(solver="acf", C=0.1, tol=1e-12, max_time=20.0).set_callbacks(recorder)

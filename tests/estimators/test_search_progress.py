@@ -12,7 +12,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.callback import ProgressBar, ScoringMonitor
+from callbacks import ProgressBar, ScoringMonitor, needs_callbacks
 from sklearn.exceptions import ConvergenceWarning
 
 from widemargin import LinearSVCCV, certify
@@ -142,6 +142,7 @@ def test_max_iter_is_told_once():
 # --- callbacks --------------------------------------------------------------------------------
 
 
+@needs_callbacks
 def test_callbacks_see_every_cost():
     recorder = Recorder()
     model = LinearSVCCV(Cs=COSTS, random_state=0).set_callbacks(recorder).fit(X, Y3)
@@ -155,6 +156,7 @@ def test_callbacks_see_every_cost():
     np.testing.assert_array_equal(plain.coef_, model.coef_)
 
 
+@needs_callbacks
 def test_a_callback_can_stop_the_search():
     recorder = Recorder(stop=lambda task, done: task == "C" and done == 2)
     model = LinearSVCCV(Cs=COSTS, random_state=0).set_callbacks(recorder).fit(X, Y)
@@ -164,6 +166,7 @@ def test_a_callback_can_stop_the_search():
     assert_honest(model, X, Y)
 
 
+@needs_callbacks
 def test_an_error_comes_through_and_leaves_no_trace(usual_ctrl_c):
     def fail(estimator, X, y):
         raise ZeroDivisionError("the scorer's own")
@@ -175,6 +178,7 @@ def test_an_error_comes_through_and_leaves_no_trace(usual_ctrl_c):
     assert not hasattr(model, "best_estimator_")
 
 
+@needs_callbacks
 def test_scikit_learns_own_callbacks(capfd):
     monitor = ScoringMonitor(scoring="accuracy")
     model = LinearSVCCV(Cs=COSTS, random_state=0).set_callbacks(ProgressBar(), monitor)

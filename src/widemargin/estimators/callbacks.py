@@ -8,13 +8,41 @@ geometrically.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 from sklearn.base import BaseEstimator
-from sklearn.callback import CallbackContext
 
 from widemargin.monitor import Record
 from widemargin.problem import State
+
+try:
+    from sklearn.callback import CallbackContext, CallbackSupportMixin, with_callbacks
+except ImportError:  # scikit-learn before 1.9 has no callbacks, and these do nothing
+
+    class CallbackContext:  # type: ignore[no-redef]
+        def call_on_fit_task_begin(self, **_: Any) -> "CallbackContext":
+            return self
+
+        def call_on_fit_task_end(self, **_: Any) -> bool:
+            return False
+
+        def subcontext(self, **_: Any) -> "CallbackContext":
+            return self
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        def _init_callback_context(self, **_: Any) -> CallbackContext:
+            return CallbackContext()
+
+    def with_callbacks(fit: Callable) -> Callable:
+        @wraps(fit)
+        def wrapped(*arguments: Any, **named: Any) -> Any:
+            return fit(*arguments, **named)  # one frame more, as scikit-learn's
+
+        return wrapped
+
+
+__all__ = ["LEVELS", "CallbackContext", "CallbackSupportMixin", "GapLevels", "with_callbacks"]
 
 LEVELS = 20
 

@@ -5,13 +5,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from widemargin import threads
-from widemargin.arrays import Matrix, Vector
+from widemargin.arrays import Matrix, Vector, dense
 from widemargin.certificate import Certificate, certify_state
 from widemargin.data import as_rows
 from widemargin.data.devices import gpu_array, is_on_gpu
 from widemargin.estimators.linear_ranker import LinearRanker
 from widemargin.estimators.order import check_grades
-from widemargin.estimators.problems import make_problems
+from widemargin.estimators.problems import make_problems, with_constant
 from widemargin.estimators.ranking import OrderingModel
 from widemargin.estimators.validation import check_matrix, check_same_length, check_weights
 from widemargin.labels import places_of
@@ -69,8 +69,9 @@ def certify(
         )
     codes = places_of(y, model.classes_)
     weights = check_weights(sample_weight, X)
-    problems = make_problems(model, as_rows(X), model.classes_, codes, weights)
-    states = problems.states(model.coef_, model.intercept_, model.dual_variables_)
+    rows = with_constant(as_rows(X), model)
+    problems = make_problems(model, rows, model.classes_, codes, weights)
+    states = problems.states(dense(model.coef_), model.intercept_, model.dual_variables_)
     return Certificate.total(
         certify_state(problems[j], state.unpacked(), model.tol) for j, state in enumerate(states)
     )

@@ -1,30 +1,46 @@
 """What fitted classifiers do: the common parts of `LinearSVC` and `LinearSVCCV`."""
 
+from collections.abc import Callable
+from functools import update_wrapper
+from types import MethodType
+from typing import Self
+
 import numpy as np
+import scipy.sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.callback import CallbackSupportMixin
 from sklearn.utils import Tags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.arrays import Matrix, move_to, on_host
+from widemargin.arrays import Matrix, dense, move_to, on_host
 from widemargin.data import Rows
 from widemargin.data.devices import is_on_gpu
+from widemargin.estimators.callbacks import CallbackSupportMixin
 from widemargin.estimators.reporting import Reporting
 from widemargin.estimators.validation import check_matrix, linear_scores
 
 
-def wants_probability(estimator: BaseEstimator) -> bool:
-    """Return True, or raise AttributeError if ``probability=False``."""
-    if not estimator.probability:
-        raise AttributeError("predict_proba is available only with probability=True")
-    return True
+class _WithProbability:
+    """A method that exists only with ``probability=True``; the error says so in a note."""
+
+    def __init__(self, method: Callable):
+        self.method = method
+        update_wrapper(self, method)  # type: ignore[arg-type]
+
+    def __get__(self, model: BaseEstimator | None, kind: type) -> Callable:
+        if model is None:
+            return self.method
+        if not model.probability:
+            name = self.method.__name__
+            error = AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
+            error.add_note(f"{name} is available with probability=True.")
+            raise error
+        return MethodType(self.method, model)
 
 
 class LinearClassifier(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """A classifier that predicts by linear scores, one per class or one for two classes."""
 
-    coef_: np.ndarray
+    coef_: Matrix  # an array, or sparse after `sparsify`
     intercept_: np.ndarray
     classes_: np.ndarray
 
@@ -51,7 +67,7 @@ class LinearClassifier(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEst
             places = on_host(places)  # there are no words on a GPU
         return move_to(self.classes_, places)[places]
 
-    @available_if(wants_probability)
+    @_WithProbability
     def predict_proba(self, X: Matrix) -> np.ndarray:
         """Return the probability of each class, (n, n_classes); with ``probability=True``."""
         from widemargin.sigmoids import probabilities
@@ -59,3 +75,20 @@ class LinearClassifier(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEst
         scores = on_host(self.decision_function(X))
         check_is_fitted(self, "sigmoids_", msg="%(name)s was fitted with probability=False")
         return probabilities(scores.reshape(scores.shape[0], -1), self.sigmoids_)
+
+    @_WithProbability
+    def predict_log_proba(self, X: Matrix) -> np.ndarray:
+        """Return the logarithms of the probabilities; with ``probability=True``."""
+        return np.log(self.predict_proba(X))
+
+    def sparsify(self) -> Self:
+        """Make `coef_` a sparse matrix, which takes less memory if most weights are zero."""
+        check_is_fitted(self)
+        self.coef_ = scipy.sparse.csr_matrix(on_host(self.coef_))
+        return self
+
+    def densify(self) -> Self:
+        """Make `coef_` an array again."""
+        check_is_fitted(self)
+        self.coef_ = dense(self.coef_)
+        return self

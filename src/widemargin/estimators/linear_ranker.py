@@ -4,12 +4,14 @@ import warnings
 from typing import Self
 
 import numpy as np
-from sklearn.callback import with_callbacks
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from widemargin import threads
 from widemargin.arrays import Matrix, Vector, move_to, on_host
 from widemargin.data import Rows
 from widemargin.data.devices import is_on_gpu, placed
+from widemargin.estimators.callbacks import with_callbacks
 from widemargin.estimators.fitting import load_if_fits
 from widemargin.estimators.order import check_grades
 from widemargin.estimators.ranking import NORMALIZATIONS, OrderingModel, OrderingProblem
@@ -200,6 +202,13 @@ class LinearRanker(OrderingModel):
         grades = check_grades(y)
         weigh = self.normalization
         return pairwise_accuracy(grades, scores, qid, sample_weight, normalization=weigh)
+
+    def to_sklearn(self) -> BaseEstimator:
+        """Return a plain ``sklearn.linear_model.LinearRegression`` that predicts the scores."""
+        from widemargin.estimators.twins import ranker_twin
+
+        check_is_fitted(self)
+        return ranker_twin(self)
 
 
 def _warn_of_groups_without_pairs(left_out: np.ndarray, names: np.ndarray) -> None:

@@ -6,17 +6,17 @@ from typing import Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.callback import with_callbacks
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin import threads
-from widemargin.arrays import Matrix, RandomState, Vector, move_to, on_host
+from widemargin.arrays import Matrix, RandomState, Vector, dense, move_to, on_host
 from widemargin.data.devices import DEVICES, is_on_gpu, placed
+from widemargin.estimators.callbacks import with_callbacks
 from widemargin.estimators.fitting import Fit, choose_solver, load_if_fits
 from widemargin.estimators.folds import CALIBRATION_FOLDS
 from widemargin.estimators.linear_classifier import LinearClassifier
-from widemargin.estimators.problems import MULTI_CLASS, ProblemSet, make_problems
+from widemargin.estimators.problems import MULTI_CLASS, ProblemSet, make_problems, with_constant
 from widemargin.estimators.validation import (
     check_bytes,
     check_choice,
@@ -24,6 +24,7 @@ from widemargin.estimators.validation import (
     check_flag,
     check_labels,
     check_matrix,
+    check_penalty,
     check_positive,
     check_same_length,
     check_training_parameters,
@@ -48,13 +49,18 @@ class LinearSVC(LinearClassifier):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Inverse regularisation strength: the weight of the sum of losses.
+    penalty : {"l2", "l1"}, default="l2"
+        The norm of w that is penalised. "l1" is not offered, and refused.
     loss : str, default="squared_hinge"
         Of z = 1 - y_i (w.x_i + b): "hinge" is max(0, z), the loss of ``sklearn.svm.SVC``;
         "squared_hinge" is its square, the default of ``sklearn.svm.LinearSVC``; "smooth_hinge" is
         z^2 / 2 up to z = 1, and z - 1/2 from there on. ``widemargin.losses.LOSSES`` has all
         of them. Ignored by "crammer_singer", as in scikit-learn.
+    dual : {"auto", True, False}, default="auto"
+        Without effect: `solver` chooses. Combinations that LIBLINEAR does not have, such as the
+        hinge with ``dual=False``, are refused as in scikit-learn.
+    C : float, default=1.0
+        Inverse regularisation strength: the weight of the sum of losses.
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
         One versus rest, or all classes in one problem. For two classes, "crammer_singer" is
         the hinge loss at 2 C and is solved as such.
@@ -74,6 +80,10 @@ class LinearSVC(LinearClassifier):
     penalized_intercept : bool, default=False
         By default the intercept is not penalised, as in ``sklearn.svm.SVC``. True adds b^2 / 2
         to the objective, as ``sklearn.svm.LinearSVC`` does.
+    intercept_scaling : float, default=1.0
+        A penalised intercept is the weight of a constant feature of this value, times the value,
+        so (b / intercept_scaling)^2 / 2 is added to the objective. If it is not 1, the rows are
+        copied. An intercept that is not penalised is the limit of large values, and ignores it.
     class_weight : dict, "balanced" or None, default=None
         Factor on the sample weights of each class.
     max_iter : int, default=10000
@@ -147,14 +157,17 @@ class LinearSVC(LinearClassifier):
 
     def __init__(
         self,
-        *,
-        C: float = 1.0,
+        penalty: str = "l2",
         loss: str = "squared_hinge",
+        *,
+        dual: bool | str = "auto",
+        C: float = 1.0,
         multi_class: str = "ovr",
         solver: str = "auto",
         tol: float = 1e-3,
         fit_intercept: bool = True,
         penalized_intercept: bool = False,
+        intercept_scaling: float = 1.0,
         class_weight: dict | str | None = None,
         max_iter: int = 10000,
         max_time: float | None = None,
@@ -167,13 +180,16 @@ class LinearSVC(LinearClassifier):
         random_state: RandomState = None,
         verbose: int = 0,
     ) -> None:
-        self.C = C
+        self.penalty = penalty
         self.loss = loss
+        self.dual = dual
+        self.C = C
         self.multi_class = multi_class
         self.solver = solver
         self.tol = tol
         self.fit_intercept = fit_intercept
         self.penalized_intercept = penalized_intercept
+        self.intercept_scaling = intercept_scaling
         self.class_weight = class_weight
         self.max_iter = max_iter
         self.max_time = max_time
@@ -217,6 +233,7 @@ class LinearSVC(LinearClassifier):
         check_same_length(X, y)
         classes, codes = classes_of(y, rows.like)
         rows = load_if_fits(rows, self, len(classes) * (1 + CALIBRATION_FOLDS * self.probability))
+        rows = with_constant(rows, self)
         weights = check_weights(sample_weight, X)
         problems = make_problems(self, rows, classes, codes, weights)
         starts = _warm_starts(previous, classes, problems)
@@ -254,8 +271,10 @@ class LinearSVC(LinearClassifier):
 
     def _check_parameters(self) -> None:
         check_positive("C", self.C)
+        check_positive("intercept_scaling", self.intercept_scaling)
         check_choice("loss", self.loss, tuple(LOSSES))
         check_choice("multi_class", self.multi_class, MULTI_CLASS)
+        check_penalty(self.penalty, self.loss, self.dual, self.multi_class)
         check_choice("solver", self.solver, ("auto", *names(published=True)))
         for name in ("fit_intercept", "penalized_intercept", "probability"):
             check_flag(name, getattr(self, name))
@@ -269,31 +288,19 @@ class LinearSVC(LinearClassifier):
         """Return (classes, coef, intercept, dual) of the last fit, if this one starts there."""
         if not (self.warm_start and hasattr(self, "dual_variables_")):
             return None
-        return self.classes_, self.coef_, self.intercept_, self.dual_variables_
+        return self.classes_, dense(self.coef_), self.intercept_, self.dual_variables_
 
     def to_sklearn(self) -> BaseEstimator:
         """Return a plain ``sklearn.svm.LinearSVC`` that predicts the same.
 
-        For exporters that support only scikit-learn, and for machines without widemargin.
-        It can be fitted again only with a loss that scikit-learn has.
+        With ``probability=True``, it is inside a ``CalibratedClassifierCV`` with the same
+        probabilities, which predicts the most probable class. It can be fitted again only with a
+        loss that scikit-learn has.
         """
-        from sklearn.svm import LinearSVC as SklearnLinearSVC
+        from widemargin.estimators.twins import classifier_twin
 
         check_is_fitted(self)
-        twin = SklearnLinearSVC(
-            C=self.C,
-            loss=self.loss,
-            multi_class=self.multi_class,
-            dual=True,
-            fit_intercept=self.fit_intercept,
-            class_weight=self.class_weight,
-            random_state=self.random_state,
-        )
-        for name in ("classes_", "coef_", "intercept_", "n_iter_", "n_features_in_"):
-            setattr(twin, name, on_host(getattr(self, name)))
-        if hasattr(self, "feature_names_in_"):
-            twin.feature_names_in_ = self.feature_names_in_
-        return twin
+        return classifier_twin(self)
 
 
 @lru_cache
@@ -310,11 +317,10 @@ def _warm_starts(previous: tuple | None, classes: np.ndarray, problems: ProblemS
     """Return one State per problem, from the previous fit where it matches."""
     if previous is not None:
         old_classes, coef, intercept, dual = previous
-        rows = problems.rows
         if (
             np.array_equal(old_classes, classes)
-            and dual.shape[1] == rows.n_rows
-            and coef.shape[1] == rows.n_features
+            and dual.shape[1] == problems.rows.n_rows
+            and coef.shape[1] == problems.n_features
         ):
             return problems.states(coef, intercept, dual)
     return [None] * len(problems)

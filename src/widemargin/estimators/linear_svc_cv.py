@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.callback import CallbackContext, with_callbacks
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
@@ -21,6 +20,7 @@ from widemargin.data import Rows
 from widemargin.data.devices import is_on_gpu, placed
 from widemargin.data.memory import RowsInMemory
 from widemargin.estimators.calibration import check_held_out, fit_sigmoids
+from widemargin.estimators.callbacks import CallbackContext, with_callbacks
 from widemargin.estimators.fitting import Account, like, load_if_fits
 from widemargin.estimators.folds import Fold, check_folds, fold_weights
 from widemargin.estimators.linear_classifier import LinearClassifier
@@ -206,6 +206,11 @@ class LinearSVCCV(LinearClassifier):
     def _model(self) -> LinearSVC:
         """Return a LinearSVC with the parameters that both classes have."""
         return like(LinearSVC, self).set_params(verbose=0, probability=False)
+
+    def to_sklearn(self) -> BaseEstimator:
+        """Return a plain scikit-learn model that predicts the same; see `LinearSVC.to_sklearn`."""
+        check_is_fitted(self)
+        return self.best_estimator_.to_sklearn()
 
     def score(self, X: Matrix, y: Vector, sample_weight: Vector | None = None) -> float:
         """Return the score of the model on these rows, by the scorer `scoring`."""
@@ -406,8 +411,9 @@ def check_scorer(
         raise ValueError(f"scoring must be one scorer or its name, not {scoring!r}")
     scorer = check_scoring(model, scoring=scoring)
     takes_weights = getattr(scorer, "_accept_sample_weight", None)
-    if takes_weights is None:
-        weighted = "sample_weight" in inspect.signature(scorer).parameters
+    if scoring is None or takes_weights is None:
+        takes = model.score if scoring is None else scorer
+        weighted = "sample_weight" in inspect.signature(takes).parameters
     else:
         weighted = takes_weights()
     if weights is not None and not weighted:

@@ -3,15 +3,16 @@
 from typing import Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.callback import with_callbacks
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
 from widemargin import threads
 from widemargin.arrays import Matrix, Vector, move_to, on_host
 from widemargin.data import Rows
 from widemargin.data.devices import is_on_gpu, placed
 from widemargin.data.memory import RowsInMemory
+from widemargin.estimators.callbacks import with_callbacks
 from widemargin.estimators.fitting import load_if_fits
 from widemargin.estimators.order import ordered_classes
 from widemargin.estimators.ranking import OrderingModel, OrderingProblem
@@ -168,3 +169,13 @@ class OrdinalSVC(ClassifierMixin, OrderingModel):
         """Return the predicted label of each row."""
         scores = on_host(self.score_samples(X))
         return self.classes_[np.searchsorted(self.thresholds_, scores, side="left")]
+
+    def to_sklearn(self) -> BaseEstimator:
+        """Return a plain ``sklearn.svm.LinearSVC`` that predicts the same labels.
+
+        A row whose score is within rounding errors of a threshold may get the label next to it.
+        """
+        from widemargin.estimators.twins import ordinal_twin
+
+        check_is_fitted(self)
+        return ordinal_twin(self)

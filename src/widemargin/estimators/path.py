@@ -37,7 +37,7 @@ from widemargin.estimators.fitting import (
 )
 from widemargin.estimators.folds import Weights
 from widemargin.estimators.path_step import Step
-from widemargin.estimators.problems import ProblemSet, make_problems
+from widemargin.estimators.problems import ProblemSet, make_problems, with_constant
 from widemargin.estimators.starts import Trail
 from widemargin.estimators.validation import (
     check_costs,
@@ -157,7 +157,7 @@ def svm_path(
     check_same_length(X, y)
     classes, codes = classes_of(y)
     weights = check_weights(sample_weight, X)
-    rows = load_if_fits(placed(X, model.device), model, len(classes))
+    rows = with_constant(load_if_fits(placed(X, model.device), model, len(classes)), model)
     order = np.argsort(Cs, kind="stable")
     path = CostPath(model, rows, classes, codes, [weights], n_costs=Cs.size, ahead=Cs[order])
     found = _follow(path, Cs, order)

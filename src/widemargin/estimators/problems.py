@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.class_weight import compute_class_weight
 
 from widemargin.arrays import Matrix, move_to, on_host
-from widemargin.data import Rows
+from widemargin.data import Rows, as_rows
+from widemargin.data.memory import RowsInMemory
 from widemargin.estimators.validation import is_real
 from widemargin.losses import Loss
 from widemargin.problem import Intercept, Problem, SparseDual, State
@@ -36,13 +36,39 @@ def make_problems(
     cost = _row_costs(model, rows, classes, codes, weights)
     codes = np.asarray(codes, like=rows.like)
     _check_classes(classes, codes, cost)
-    intercept, loss = Intercept.of(model), LOSSES[model.loss]
+    intercept, loss, constant = Intercept.of(model), LOSSES[model.loss], _constant(model, rows)
+    if constant is not None:
+        intercept = Intercept.NONE  # it is the weight of a feature
+    shared = rows, codes, cost, len(classes), intercept, constant
     if model.multi_class == "crammer_singer":
         if len(classes) > 2:
-            return AllTogether(rows, codes, cost, len(classes), intercept)
+            return AllTogether(*shared)
         # w = w_2 - w_1 of two classes solves the hinge problem with twice the cost.
-        cost, loss = 2.0 * cost, HINGE
-    return OneVsRest(rows, codes, cost, len(classes), intercept, loss)
+        return OneVsRest(rows, codes, 2.0 * cost, *shared[3:], HINGE)
+    return OneVsRest(*shared, loss)
+
+
+def _constant(model: BaseEstimator, rows: Rows) -> float | None:
+    """Return the value of the feature whose weight is the intercept; None if there is none."""
+    if not (model.fit_intercept and model.penalized_intercept) or model.intercept_scaling == 1:
+        return None
+    return float(np.asarray(model.intercept_scaling, dtype=rows.dtype))
+
+
+def with_constant(rows: Rows, model: BaseEstimator) -> Rows:
+    """Return the rows with a last feature that is constant, if `model` has one."""
+    constant = _constant(model, rows)
+    if constant is None:
+        return rows
+    if not isinstance(rows, RowsInMemory):
+        raise ValueError(
+            "intercept_scaling other than 1 needs rows in memory, to which a constant feature is "
+            "added: use 1, or penalized_intercept=False"
+        )
+    column = np.full((rows.n_rows, 1), constant, dtype=rows.dtype)
+    if scipy.sparse.issparse(rows.matrix):
+        return as_rows(scipy.sparse.hstack([rows.matrix, column], format="csr", dtype=rows.dtype))
+    return as_rows(np.hstack([rows.matrix, column]))
 
 
 @dataclass(eq=False)
@@ -58,6 +84,7 @@ class ProblemSet(ABC):
     cost: np.ndarray
     n_classes: int
     intercept: Intercept
+    constant: float | None  # the value of the last feature, if its weight is the intercept
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -70,6 +97,8 @@ class ProblemSet(ABC):
 
         If the problems have no intercept, it is zero, whatever the arrays say.
         """
+        if self.constant is not None:
+            coef = np.column_stack([coef, intercept / self.constant])
         if self.intercept is Intercept.NONE:
             intercept = np.zeros(len(intercept))
         return self._states(coef, intercept, dual)
@@ -77,9 +106,19 @@ class ProblemSet(ABC):
     @abstractmethod
     def _states(self, coef: np.ndarray, intercept: np.ndarray, dual: Matrix) -> list[State]: ...
 
-    @abstractmethod
+    @property
+    def n_features(self) -> int:
+        return self.rows.n_features - (self.constant is not None)
+
     def attributes(self, states: Sequence[State]) -> dict[str, np.ndarray]:
         """Return the attributes with which the estimator predicts as these states do."""
+        coef, intercept = self._arrays(states)
+        if self.constant is not None:
+            coef, intercept = coef[:, :-1].copy(), self.constant * coef[:, -1]
+        return {"coef_": coef, "intercept_": intercept}
+
+    @abstractmethod
+    def _arrays(self, states: Sequence[State]) -> tuple[np.ndarray, np.ndarray]: ...
 
     @abstractmethod
     def dual(self, states: Sequence[State]) -> scipy.sparse.csr_array:
@@ -128,12 +167,12 @@ class OneVsRest(ProblemSet):
         found = SparseDual(dual.indices[part], dual.data[part], dual.shape[1])
         return move_to(found.dense(), self.cost) if self.rows.device == "cuda" else found
 
-    def attributes(self, states: Sequence[State]) -> dict[str, np.ndarray]:
+    def _arrays(self, states: Sequence[State]) -> tuple[np.ndarray, np.ndarray]:
         coef = np.empty((len(states), self.rows.n_features))
         intercept = np.empty(len(states))
         for j, state in enumerate(states):
             coef[j], intercept[j] = on_host(state.coef), state.offset
-        return {"coef_": coef, "intercept_": intercept}
+        return coef, intercept
 
     def dual(self, states: Sequence[State]) -> scipy.sparse.csr_array:
         # One after the other: a list of them would double their memory.
@@ -167,12 +206,10 @@ class AllTogether(ProblemSet):
         dual = move_to(dual.toarray() if scipy.sparse.issparse(dual) else dual, self.cost)
         return [State(coef, on_host(intercept).astype(np.float64), dual.T)]
 
-    def attributes(self, states: Sequence[State]) -> dict[str, np.ndarray]:
+    def _arrays(self, states: Sequence[State]) -> tuple[np.ndarray, np.ndarray]:
         (state,) = states
-        return {
-            "coef_": np.ascontiguousarray(on_host(state.coef).T, dtype=np.float64),
-            "intercept_": np.array(state.offset),
-        }
+        coef = np.ascontiguousarray(on_host(state.coef).T, dtype=np.float64)
+        return coef, np.array(state.offset)
 
     def dual(self, states: Sequence[State]) -> scipy.sparse.csr_array:
         (state,) = states
@@ -230,16 +267,11 @@ def class_weights(
     class_weight: dict | str, classes: np.ndarray, codes: np.ndarray, weights: np.ndarray | None
 ) -> np.ndarray:
     """Return one weight per class, (k,); ValueError if one is no valid weight."""
-    # "balanced" divides by a class's weight: classes of weight zero are left out.
-    present = np.unique(codes if weights is None else codes[weights > 0.0])
     by_class = np.ones(len(classes))
-    if isinstance(class_weight, str):
-        by_class[present] = compute_class_weight(
-            class_weight,
-            classes=classes[present],
-            y=classes[codes] if weights is None else classes[codes][weights > 0.0],
-            sample_weight=weights if weights is None else weights[weights > 0.0],
-        )
+    if isinstance(class_weight, str):  # balanced
+        totals = np.bincount(codes, weights, minlength=len(classes))
+        present = totals > 0.0
+        by_class[present] = totals.sum() / (np.count_nonzero(present) * totals[present])
         return by_class
     unknown = set(class_weight) - set(classes.tolist())
     if unknown:

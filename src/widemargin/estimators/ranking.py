@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.callback import CallbackSupportMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -13,6 +12,7 @@ from widemargin.arrays import Matrix, move_to, on_host
 from widemargin.data import Rows
 from widemargin.data.devices import DEVICES, is_on_gpu
 from widemargin.data.memory import DenseRows
+from widemargin.estimators.callbacks import CallbackSupportMixin
 from widemargin.estimators.fitting import Fit
 from widemargin.estimators.reporting import Reporting
 from widemargin.estimators.validation import (

@@ -2,6 +2,7 @@
 
 import math
 import os
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from widemargin.arrays import on_host
+from widemargin.arrays import dense, on_host
 from widemargin.data import Rows
 from widemargin.data.devices import gpu_array, is_on_gpu
 from widemargin.estimators.order import check_grades
@@ -66,14 +67,16 @@ class Reporting(BaseEstimator):
         from widemargin.report import write_report
 
         check_is_fitted(self)
+        model: Any = copy(self)
+        model.coef_ = dense(model.coef_)
         if qid is not None and isinstance(self, Classifier):
             raise ValueError(f"qid: {type(self).__name__} knows no groups")
         rows = None
         if X is not None:
-            rows = _judged(self, X, y, qid)
+            rows = _judged(model, X, y, qid)
         elif y is not None:
             raise ValueError("y is given without X")
-        return write_report(self, path, rows, feature_names=feature_names)
+        return write_report(model, path, rows, feature_names=feature_names)
 
     def __str__(self) -> str:
         """Return the parameters and, if the model is fitted, a summary."""

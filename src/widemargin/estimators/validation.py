@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
+from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from widemargin import threads
-from widemargin.arrays import Matrix, Vector, move_to, on_host
+from widemargin.arrays import Matrix, Vector, dense, move_to, on_host
 from widemargin.data import Rows, as_rows
 from widemargin.data.devices import gpu_array, gpu_rows, is_on_gpu
 from widemargin.data.memory import RowsInMemory
@@ -92,6 +92,33 @@ def check_costs(name: str, costs: Vector) -> np.ndarray:
     for value in values.tolist():
         check_positive(f"each of {name}", value)
     return values
+
+
+def check_penalty(penalty: str, loss: str, dual: bool | str, multi_class: str) -> None:
+    """Refuse what LIBLINEAR does not have, in scikit-learn's words, and penalty="l1"."""
+    check_choice("penalty", penalty, ("l1", "l2"))
+    check_choice("dual", dual, ("auto", True, False))
+    if multi_class == "crammer_singer":
+        return  # which ignores all of them
+    if dual == "auto":
+        dual = penalty == "l2"
+    problem = ""
+    if penalty == "l1" and loss == "hinge":
+        problem = f"The combination of penalty='{penalty}' and loss='{loss}' is not supported"
+    elif (penalty == "l1" and dual) or (loss == "hinge" and not dual):
+        problem = (
+            f"The combination of penalty='{penalty}' and loss='{loss}' are not supported when "
+            f"dual={dual}"
+        )
+    if problem:
+        raise ValueError(
+            f"Unsupported set of arguments: {problem}, Parameters: {penalty=}, {loss=}, {dual=}"
+        )
+    if penalty == "l1":
+        raise ValueError(
+            "penalty='l1' is not offered: widemargin penalises |w|^2 / 2. For few nonzero weights "
+            "use sklearn.svm.LinearSVC(penalty='l1', dual=False)"
+        )
 
 
 def check_training_parameters(estimator: BaseEstimator) -> None:
@@ -290,8 +317,13 @@ def _check_gpu_numbers(name: str, values: Any) -> np.ndarray:
 
 
 @threads.one_for_blas()
-def linear_scores(X: Matrix, coef: np.ndarray, intercept: Any = 0.0) -> np.ndarray:
+def linear_scores(X: Matrix, coef: Matrix, intercept: Any = 0.0) -> np.ndarray:
     """Return X coef + intercept, (n,) or (n, m), on the device of X; see `check_matrix`."""
+    if scipy.sparse.issparse(coef):
+        if isinstance(X, Rows):
+            coef = dense(coef)
+        else:
+            return dense(X @ coef) + on_host(intercept)
     if not (scipy.sparse.issparse(X) or isinstance(X, Rows)):
         return X @ on_host(coef) + on_host(intercept)
     rows = as_rows(X)
@@ -306,7 +338,7 @@ def _check_structure(X: Matrix) -> None:
     """
     name = f"X is not valid {X.format.upper()}"
     if X.format == "coo":
-        for axis, places, size in zip(("row", "column"), X.coords, X.shape):
+        for axis, places, size in zip(("row", "column"), (X.row, X.col), X.shape):
             _check_places(f"{name}: {axis} index", places, size)
     elif X.format in ("csr", "csc", "bsr"):
         height, width = X.blocksize if X.format == "bsr" else (1, 1)
@@ -373,11 +405,14 @@ def check_some_weights(sample_weight: Vector | None, X: Matrix) -> np.ndarray | 
         sample_weight = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"sample_weight must be numbers: {error}") from None
-    if sample_weight.shape == (count_rows(X),) == (0,):
-        return None  # scikit-learn cannot check empty weights
-    if isinstance(X, Rows):
-        X = np.empty((X.n_rows, 0))  # only its length is used
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, allow_all_zero_weights=True)
+    if sample_weight.shape != (count_rows(X),):
+        raise ValueError(
+            f"sample_weight must have one number for each of {count_rows(X)} rows; its shape is "
+            f"{sample_weight.shape}"
+        )
+    if sample_weight.size == 0:
+        return None
+    weights = check_array(sample_weight, ensure_2d=False, input_name="sample_weight")
     if np.any(weights < 0.0):
         row = int(np.argmax(weights < 0.0))
         raise ValueError(f"sample_weight must not be negative: row {row} has {weights[row]:g}")

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.arrays import dense
 from widemargin.atomic import atomic_write
 from widemargin.estimators.linear_svc import LinearSVC
 from widemargin.estimators.linear_svc_cv import LinearSVCCV
@@ -33,7 +34,7 @@ def write_liblinear(model: BaseEstimator, path: str | os.PathLike) -> None:
             f"LIBLINEAR's format has no {type(model).__name__}, only classifiers; use save_model"
         )
     labels = liblinear_labels(model.classes_)
-    weights = model.coef_
+    weights = dense(model.coef_)
     if len(labels) == 2:
         # LIBLINEAR predicts the first label if the decision value is positive; here a positive
         # value means the second class.

@@ -47,7 +47,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.arrays import on_host
+from widemargin.arrays import dense, on_host
 from widemargin.atomic import atomic_write
 from widemargin.certificate import Certificate
 from widemargin.estimators.certify import training_rows
@@ -195,7 +195,7 @@ def _classifier_tensors(model: BaseEstimator) -> dict[str, np.ndarray]:
     if not scipy.sparse.issparse(dual):  # dense after training on GPU arrays
         dual = scipy.sparse.csr_array(on_host(dual))
     tensors = {
-        "coef": on_host(model.coef_),
+        "coef": on_host(dense(model.coef_)),
         "intercept": on_host(model.intercept_),
         "dual_values": dual.data,
         "dual_indices": dual.indices,
