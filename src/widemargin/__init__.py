@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from widemargin.estimators.linear_ranker import LinearRanker
     from widemargin.estimators.linear_svc import LinearSVC
     from widemargin.estimators.linear_svc_cv import LinearSVCCV
+    from widemargin.estimators.measure_svc import MeasureSVC
+    from widemargin.estimators.measure_svc_cv import MeasureSVCCV
+    from widemargin.estimators.measuring import tune_threshold
     from widemargin.estimators.ordinal_svc import OrdinalSVC
     from widemargin.estimators.path import svm_path
     from widemargin.model_io import load_model, save_model
@@ -23,12 +26,15 @@ __all__ = [
     "LinearRanker",
     "LinearSVC",
     "LinearSVCCV",
+    "MeasureSVC",
+    "MeasureSVCCV",
     "OrdinalSVC",
     "certify",
     "load_model",
     "open_rows",
     "save_model",
     "svm_path",
+    "tune_threshold",
 ]
 
 # Imported on first use: a process that only asks for the version should not load Numba.
@@ -37,12 +43,15 @@ _HOMES = {
     "LinearRanker": "widemargin.estimators.linear_ranker",
     "LinearSVC": "widemargin.estimators.linear_svc",
     "LinearSVCCV": "widemargin.estimators.linear_svc_cv",
+    "MeasureSVC": "widemargin.estimators.measure_svc",
+    "MeasureSVCCV": "widemargin.estimators.measure_svc_cv",
     "OrdinalSVC": "widemargin.estimators.ordinal_svc",
     "certify": "widemargin.estimators.certify",
     "load_model": "widemargin.model_io",
     "open_rows": "widemargin.data.disk",
     "save_model": "widemargin.model_io",
     "svm_path": "widemargin.estimators.path",
+    "tune_threshold": "widemargin.estimators.measuring",
 }
 
 

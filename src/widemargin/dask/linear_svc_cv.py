@@ -139,6 +139,7 @@ class LinearSVCCV(ClassifierMixin, ClusterModel):
         self : LinearSVCCV
         """
         model = like(LinearSVC, self).set_params(verbose=0)
+        model.settings = self.settings
         model._check_parameters()
         check_level("verbose", self.verbose)
         costs = check_costs("Cs", self.Cs)

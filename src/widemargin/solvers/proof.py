@@ -10,12 +10,14 @@ import numpy as np
 
 from widemargin.certificate import feasible_near
 from widemargin.problem import Intercept, Problem, Tangents
-from widemargin.risk import RowRisk
+from widemargin.risk import CodedRisk, RowRisk
 
 
 def proof_for(problem: Problem):
     """Return the proof of this problem: what it stores for each plane."""
-    return DualVariables(problem) if isinstance(problem.risk, RowRisk) else Points(problem)
+    if isinstance(problem.risk, RowRisk):
+        return DualVariables(problem)
+    return Codes(problem) if isinstance(problem.risk, CodedRisk) else Points(problem)
 
 
 class DualVariables:
@@ -63,3 +65,18 @@ class Points:
 
     def dual(self, slopes):
         return Tangents.weighted_sum(slopes)
+
+
+class Codes(Points):
+    """The risk's own codes of planes, in the place of points."""
+
+    def known(self, dual, first_cut):
+        codes = list(dual.coefs)
+        if not codes and self.problem.intercept is Intercept.FREE:
+            codes = self.problem.risk.first_codes()
+        for code in codes:
+            cut = self.problem.risk.decoded(code)
+            yield cut.slope, cut.constant, Tangents(np.ones(1), code[None])
+
+    def code(self, cut, coef):
+        return Tangents(np.ones(1), cut.code[None])
