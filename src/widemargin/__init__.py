@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from widemargin.estimators.linear_ranker import LinearRanker
     from widemargin.estimators.linear_svc import LinearSVC
     from widemargin.estimators.linear_svc_cv import LinearSVCCV
+    from widemargin.estimators.measure_svc import MeasureSVC
+    from widemargin.estimators.measure_svc_cv import MeasureSVCCV
+    from widemargin.estimators.measuring import tune_threshold
     from widemargin.estimators.ordinal_svc import OrdinalSVC
     from widemargin.estimators.path import svm_path
     from widemargin.estimators.table_features import TableFeatures
@@ -25,6 +28,8 @@ __all__ = [
     "LinearRanker",
     "LinearSVC",
     "LinearSVCCV",
+    "MeasureSVC",
+    "MeasureSVCCV",
     "OrdinalSVC",
     "TableFeatures",
     "certify",
@@ -32,6 +37,7 @@ __all__ = [
     "open_rows",
     "save_model",
     "svm_path",
+    "tune_threshold",
 ]
 
 # Imported on first use: a process that only asks for the version should not load Numba.
@@ -40,6 +46,8 @@ _HOMES = {
     "LinearRanker": "widemargin.estimators.linear_ranker",
     "LinearSVC": "widemargin.estimators.linear_svc",
     "LinearSVCCV": "widemargin.estimators.linear_svc_cv",
+    "MeasureSVC": "widemargin.estimators.measure_svc",
+    "MeasureSVCCV": "widemargin.estimators.measure_svc_cv",
     "OrdinalSVC": "widemargin.estimators.ordinal_svc",
     "TableFeatures": "widemargin.estimators.table_features",
     "certify": "widemargin.estimators.certify",
@@ -47,6 +55,7 @@ _HOMES = {
     "open_rows": "widemargin.data.disk",
     "save_model": "widemargin.model_io",
     "svm_path": "widemargin.estimators.path",
+    "tune_threshold": "widemargin.estimators.measuring",
 }
 
 

@@ -28,7 +28,7 @@ from widemargin.arrays import move_to, parts_of
 from widemargin.data.rows import BlockRows, PreciseRows, Rows
 from widemargin.markup import CertificateInNotebooks
 from widemargin.problem import Intercept, Problem, State, Tangents
-from widemargin.risk import Bound, Cut, MarginRisk, RowRisk
+from widemargin.risk import Bound, CodedRisk, Cut, MarginRisk, RowRisk
 from widemargin.risk.base import Offset
 from widemargin.rounding import SUM, gamma, squares
 from widemargin.words import percent_at_most, times_at_most
@@ -252,6 +252,8 @@ def lower_bound(problem: Problem, dual: Any, tol: float = FINE_TOL) -> tuple[Bou
         A = feasible_near(problem, dual)
         combined = rows.combine(A)
         return proved_by(problem, A, combined, tol), combined
+    if isinstance(risk, CodedRisk):
+        return _coded_bound(problem, dual)
     cuts = (risk.cut(rows.scores(coef)) for coef in dual.coefs)
     sums = tangent_sums(rows, convex_weights(dual), cuts)
     return sums.bound(problem.intercept), sums.combined
@@ -309,6 +311,47 @@ def tangent_sums(rows: Rows, weights: Sequence[float], cuts: Iterable[Cut]) -> "
     sizes |= {"size": 2.0 * height, "pull": sizes["pull"] + 2.0 * height * longest}
     combined, none = rows.combine(A), np.zeros(1)
     return Sums(height, combined, none, **sizes, height_error=error, slope_error=error)
+
+
+def _coded_bound(problem: Problem, dual: Tangents) -> tuple[Bound, Array]:
+    """Return the bound by planes that the risk knows by their codes, and X^T A.
+
+    A free intercept needs planes whose slopes sum to zero together. The side with the larger sum
+    is scaled down to the other one; what is left of the imbalance is rounding.
+    """
+    risk, rows = problem.risk, problem.rows
+    parts, heights, totals = np.zeros((3, rows.n_rows)), np.zeros(3), np.zeros(3)
+    for weight, code in zip(convex_weights(dual), dual.coefs, strict=True):
+        cut = risk.decoded(code)
+        total = float(cut.slope.sum())
+        side = int(np.sign(total))  # the last one for negative sums
+        parts[side] -= weight * cut.slope
+        heights[side] += weight * cut.constant
+        totals[side] += weight * abs(total)
+    if problem.intercept is Intercept.FREE:
+        least = min(totals[1], totals[-1])
+        factors = [1.0, *(least / (total or 1.0) for total in totals[1:])]
+        parts, heights = parts * np.reshape(factors, (3, 1)), heights * factors
+    # All terms of a row have the same sign.
+    A, error = parts.sum(axis=0), gamma(len(dual.coefs) + 64)
+    sums = Sums(
+        math.fsum(heights),
+        rows.combine(A),
+        column_sums(A),
+        **_sizes(rows, A),
+        height_error=error,
+        slope_error=error,
+    )
+    if problem.intercept is not Intercept.FREE:
+        return sums.bound(problem.intercept), sums.combined
+    bound = sums.bound(Intercept.NONE)
+    # A little of one of the first planes balances the rest, and takes the place of as much of A.
+    left = float(np.abs(sums.totals).sum()) + (SUM + error) * sums.size
+    pull, longest = risk.largest_pulls(lengths(rows))
+    part = (1.0 + SUM) * left / (pull or 1.0)
+    length = (1.0 + SUM) * (math.sqrt(squares(sums.combined)) + longest)
+    lost = part * (sums.height + 2.0 * length * length)
+    return Bound(bound.value - lost, bound.rounding + lost), sums.combined
 
 
 def _closer_sums(rows: PreciseRows, A: Array, sums: "Sums") -> "Sums":

@@ -39,10 +39,10 @@ class Problem(Generic[RowsT, RiskT]):
     intercept: Intercept = Intercept.FREE
 
     def __post_init__(self) -> None:
-        if self.intercept is not Intercept.NONE and not isinstance(self.risk, RowRisk):
+        if self.intercept is not Intercept.NONE and not self.risk.takes_intercept:
             raise ValueError(
-                f"{type(self.risk).__name__} is no RowRisk, and an intercept needs one: what it "
-                "does to the lower bound is known from the risk's own dual"
+                f"{type(self.risk).__name__} takes no intercept: it has no effect, or none "
+                "that the lower bound knows of"
             )
 
 

@@ -191,7 +191,7 @@ def test_rows_without_pairs_have_no_part():
 def test_there_is_no_intercept_to_be_had():
     risk = PairwiseHinge([0, 1, 2], np.ones(3))
     Problem(as_rows(np.eye(3)), risk, Intercept.NONE)
-    with pytest.raises(ValueError, match="PairwiseHinge is no RowRisk, and an intercept"):
+    with pytest.raises(ValueError, match="PairwiseHinge takes no intercept"):
         Problem(as_rows(np.eye(3)), risk)
 
 

@@ -10,6 +10,7 @@ from widemargin.certificate import Certificate, certify_state
 from widemargin.data import as_rows
 from widemargin.data.devices import gpu_array, is_on_gpu
 from widemargin.estimators.linear_ranker import LinearRanker
+from widemargin.estimators.measure_svc import MeasureSVC
 from widemargin.estimators.order import check_grades
 from widemargin.estimators.problems import make_problems, with_constant
 from widemargin.estimators.ranking import OrderingModel
@@ -33,7 +34,7 @@ def certify(
 
     Parameters
     ----------
-    model : fitted LinearSVC, LinearSVCCV, LinearRanker or OrdinalSVC
+    model : fitted LinearSVC, LinearSVCCV, LinearRanker, OrdinalSVC or MeasureSVC
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
     y : array-like of shape (n_samples,)
     sample_weight : array-like of shape (n_samples,), default=None
@@ -57,9 +58,9 @@ def certify(
             f"the model was trained on {n_rows} rows, and X has {y.shape[0]}: a certificate "
             "speaks of the training data"
         )
-    if qid is not None and not isinstance(model, LinearRanker):
+    if qid is not None and not isinstance(model, LinearRanker | MeasureSVC):
         raise ValueError(f"qid is for LinearRanker; {type(model).__name__} knows no groups")
-    if isinstance(model, OrderingModel):
+    if isinstance(model, OrderingModel | MeasureSVC):
         problem = model._problem(as_rows(X), y, qid, sample_weight)
         return certify_state(problem[0], problem.state(model), model.tol)
     if not model.fit_intercept and np.any(model.intercept_ != 0.0):
@@ -79,6 +80,6 @@ def certify(
 
 def training_rows(model: BaseEstimator) -> int:
     """Return the number of rows that `model` was trained on."""
-    if isinstance(model, OrderingModel):
+    if isinstance(model, OrderingModel | MeasureSVC):
         return model.n_samples_fit_
     return model.dual_variables_.shape[1]

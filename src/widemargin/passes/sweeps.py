@@ -51,7 +51,7 @@ def _groups(
     starts, n_levels, member, level, weight = paired
     part = slice(starts[first], starts[last])
     starts, n_levels = starts[first : last + 1] - part.start, n_levels[first:last]
-    order, S = _sorted(S[part], starts, member[part] - first)
+    order, S = sorted_by_group(S[part], starts, member[part] - first)
     level, weight = level[part][order], weight[part][order]
 
     def sweep(kernel: Callable) -> tuple:
@@ -66,7 +66,7 @@ def _groups(
     return constant + pushed - pulled + near, constant, constant + size + other_size + near
 
 
-def _sorted(S: Array, starts: Array, member: Array) -> tuple[Array, Array]:
+def sorted_by_group(S: Array, starts: Array, member: Array) -> tuple[Array, Array]:
     """Return the order of the rows by group and score, (n,), and their scores in this order."""
     n = S.size
     index_bits = np.uint64(n.bit_length())

@@ -1,27 +1,36 @@
 """What is minimised: functions of the scores, which never see the rows."""
 
 from widemargin.losses import HINGE, LOSSES, SMOOTH_HINGE, SQUARED_HINGE, Loss
-from widemargin.risk.base import Bound, Cut, Line, LineSums, Risk, RowLine, RowRisk
+from widemargin.risk.base import Bound, CodedRisk, Cut, Line, LineSums, Risk, RowLine, RowRisk
+from widemargin.risk.labelling import LabellingRisk
 from widemargin.risk.margin import Hinge, MarginRisk, SquaredHinge
+from widemargin.risk.measures import Measure, measure_called
 from widemargin.risk.multiclass import CrammerSinger
 from widemargin.risk.pairwise import PairwiseHinge
+from widemargin.risk.top import AveragePrecision, PartialArea
 
 __all__ = [
     "HINGE",
     "LOSSES",
     "SMOOTH_HINGE",
     "SQUARED_HINGE",
+    "AveragePrecision",
     "Bound",
+    "CodedRisk",
     "CrammerSinger",
     "Cut",
     "Hinge",
+    "LabellingRisk",
     "Line",
     "LineSums",
     "Loss",
     "MarginRisk",
+    "Measure",
     "PairwiseHinge",
+    "PartialArea",
     "Risk",
     "RowLine",
     "RowRisk",
     "SquaredHinge",
+    "measure_called",
 ]

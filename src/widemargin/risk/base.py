@@ -8,7 +8,7 @@ import numpy as np
 from numpy import ndarray as Array
 from numpy.typing import ArrayLike
 
-from widemargin import passes
+from widemargin import passes, threads
 
 #: what is added to the scores of every row, (k,) for several outputs
 Offset: TypeAlias = float | Array
@@ -92,6 +92,8 @@ class Risk(ABC):
     """
 
     outputs: tuple[int, ...]
+    #: whether an intercept has an effect, and what it does to the lower bound is known
+    takes_intercept: bool = False
 
     @abstractmethod
     def value(self, S: Array) -> float:
@@ -121,6 +123,38 @@ class Risk(ABC):
         """Return r along S + step * D."""
 
 
+class CutLine:
+    """Any risk along S + step * D, from its cuts."""
+
+    def __init__(self, risk: Risk, S: Array, D: Array):
+        self.risk, self.S, self.D = risk, S, D
+
+    def evaluate(self, steps: ArrayLike) -> LineSums:
+        steps = np.asarray(steps, dtype=np.float64)
+        values, slopes = np.transpose(threads.run(self._at, [(step,) for step in steps]))
+        return LineSums(values, slopes, np.zeros(steps.size), np.empty((steps.size, 0)))
+
+    def _at(self, step: float) -> tuple[float, float]:
+        cut = self.risk.cut(self.S + step * self.D)
+        return cut.value, float(cut.slope @ self.D)
+
+
+class CodedRisk(Risk):
+    """A risk that is no sum over rows, whose planes are known by their codes."""
+
+    @abstractmethod
+    def decoded(self, code: Array) -> Cut:
+        """Return the plane of a code, (m,) uint8; its value is unset. It is below r, always."""
+
+    @abstractmethod
+    def first_codes(self) -> list[Array]:
+        """Return the codes of two planes that hold a free intercept back, one on each side."""
+
+    @abstractmethod
+    def largest_pulls(self, lengths: Array) -> tuple[float, float]:
+        """Return the least sum of |slopes| of `first_codes`, and the largest one times |x_i|."""
+
+
 class RowRisk(Risk):
     """A sum of losses of single rows, with a dual in closed form.
 
@@ -131,6 +165,7 @@ class RowRisk(Risk):
     """
 
     cost: Array
+    takes_intercept = True
 
     @abstractmethod
     def part(self, begin: int, end: int) -> "RowRisk":

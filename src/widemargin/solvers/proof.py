@@ -14,7 +14,7 @@ import numpy as np
 from widemargin.certificate import feasible_near
 from widemargin.data.rows import Rows
 from widemargin.problem import Intercept, Problem, Tangents
-from widemargin.risk import Cut, RowRisk
+from widemargin.risk import CodedRisk, Cut, RowRisk
 
 #: (weight, code of a slope) of a convex combination
 Slopes = Sequence[tuple[float, Any]]
@@ -22,7 +22,9 @@ Slopes = Sequence[tuple[float, Any]]
 
 def proof_for(problem: Problem) -> "DualVariables | Points":
     """Return the proof of this problem: what it stores for each plane."""
-    return DualVariables(problem) if isinstance(problem.risk, RowRisk) else Points(problem)
+    if isinstance(problem.risk, RowRisk):
+        return DualVariables(problem)
+    return Codes(problem) if isinstance(problem.risk, CodedRisk) else Points(problem)
 
 
 class DualVariables:
@@ -72,3 +74,19 @@ class Points:
 
     def dual(self, slopes: Slopes) -> Tangents:
         return Tangents.weighted_sum(slopes)
+
+
+class Codes(Points):
+    """The risk's own codes of planes, in the place of points."""
+
+    def known(self, dual: Any, first_cut: Any) -> Iterator:
+        codes = list(dual.coefs)
+        if not codes and self.problem.intercept is Intercept.FREE:
+            codes = self.problem.risk.first_codes()
+        for code in codes:
+            cut = self.problem.risk.decoded(code)
+            yield cut.slope, cut.constant, Tangents(np.ones(1), code[None])
+
+    def code(self, cut: Cut, coef: np.ndarray) -> Tangents:
+        assert cut.code is not None
+        return Tangents(np.ones(1), cut.code[None])

@@ -1,0 +1,139 @@
+"""Risks of rankings: the area under a part of the ROC curve, and average precision.
+
+Both are sums over groups of c n (loss of the worst ranking - what scores say against it), scaled
+like the pairwise hinge: c n is C times the weight of the group. Scores are compared, so that an
+intercept has no effect.
+
+The area up to a false positive rate counts the pairs of positive rows with the m highest of N
+negative rows. Its bound is the pairwise hinge over these pairs. It is convex, since the m highest
+rows are those with the largest loss (Narasimhan & Agarwal 2013).
+
+Average precision has the bound of Yue et al. 2007: over all rankings, the largest
+
+    1 - AP - mean over pairs (i, j) of (s_i - s_j) if the ranking has j before i
+"""
+
+from abc import abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+from numpy import ndarray as Array
+
+from widemargin.kernels import measures as kernels
+from widemargin.passes.sweeps import pair_sums
+from widemargin.risk.base import Bound, Cut, CutLine, Risk
+from widemargin.risk.labelling import Sides
+from widemargin.rounding import gamma
+
+
+class _Worst(NamedTuple):
+    """The worst ranking: its plane, and a bound on the rounding error of its value."""
+
+    slope: Array
+    constant: float
+    blur: float
+
+
+class RankedRisk(Risk):
+    """A risk that falls with the scores of positive rows, and rises with those of negative ones.
+
+    Parameters are those of `LabellingRisk`.
+    """
+
+    outputs = ()
+
+    def __init__(
+        self, y: Array, C: float, counts: Array | None = None, group: Array | None = None
+    ):
+        self.n_rows, self.sides = y.size, Sides(y, counts, group)
+        #: c n of each group, (g,)
+        self.weight = C * self.sides.weight * self.sides.sizes
+
+    @abstractmethod
+    def worst(self, S: Array) -> _Worst: ...
+
+    def value(self, S: Array) -> float:
+        return self.cut(S).value
+
+    def cut(self, S: Array) -> Cut:
+        slope, constant, _ = self.worst(S)
+        value = constant + float(slope @ S)
+        return Cut(value, slope, constant, None, int(np.count_nonzero(slope)))
+
+    def bound(self, S: Array, error: Array, low: Array | None = None) -> Bound:
+        worst = self.sides.worst_scores(S, error if low is None else error + np.abs(low))
+        slope, constant, blur = self.worst(worst)
+        value = constant + float(slope @ worst) + blur
+        return Bound(value, float(np.abs(slope) @ np.abs(worst - S)) + 2.0 * blur)
+
+    def line(self, S: Array, D: Array) -> CutLine:
+        return CutLine(self, S, D)
+
+    def _slope(self, of_high: Array, of_low: Array) -> Array:
+        """Return the slope of the rows from those of their units."""
+        high, low = self.sides.high.rows, self.sides.low.rows
+        slope = np.bincount(high, of_high, minlength=self.n_rows)
+        return slope + np.bincount(low, of_low, minlength=self.n_rows)
+
+
+class PartialArea(RankedRisk):
+    """The hinge over pairs with the highest negative rows, a fraction `rate` of them."""
+
+    def __init__(
+        self,
+        y: Array,
+        C: float,
+        rate: float,
+        counts: Array | None = None,
+        group: Array | None = None,
+    ):
+        super().__init__(y, C, counts, group)
+        high, low = self.sides.high, self.sides.low
+        self.most = np.maximum(1, np.floor(rate * low.sizes + 1e-9)).astype(np.int64)
+        self.pull = np.sqrt(self.weight / (high.sizes * self.most))
+
+    def worst(self, S: Array) -> _Worst:
+        high, low = self.sides.high, self.sides.low
+        chosen = np.flatnonzero(low.first(self.most, low.sorted(S, -1.0)[0]))
+        member = np.concatenate([high.member, low.member[chosen]])
+        order = np.argsort(member, kind="stable")
+        rows = np.concatenate([high.rows, low.rows[chosen]])[order]
+        level = (order < high.rows.size).astype(np.int32)
+        starts = np.concatenate([[0], np.cumsum(high.sizes + self.most)])
+        levels = np.full(self.most.size, 2)
+        member = member[order]
+        found = pair_sums(S[rows], starts, levels, member, level, self.pull[member])
+        value, constant, slope, blur = found
+        slope = np.bincount(rows, slope, minlength=self.n_rows)
+        # Pairs whose margin is short of 1 by a hair's breadth are in the value, not in the plane.
+        return _Worst(slope, constant, blur + abs(value - constant - float(slope @ S)))
+
+
+class AveragePrecision(RankedRisk):
+    """The bound on 1 - AP; the mean over groups."""
+
+    def worst(self, S: Array) -> _Worst:
+        sides = self.sides
+        (high_order, high), (low_order, low) = (
+            sides.high.sorted(S, -1.0),
+            sides.low.sorted(S, -1.0),
+        )
+        ranks = np.empty(low.scores.size, dtype=np.int64)
+        kernels.average_precision(high.starts, high.scores, low.starts, low.scores, ranks)
+        sizes, n_low, member = sides.high.sizes, sides.low.sizes, sides.high.member
+        # How many negative rows precede each positive one, in order of score.
+        places = high.starts[sides.low.member] + ranks
+        inside = ranks < sizes[sides.low.member]
+        ahead = np.cumsum(np.bincount(places[inside], minlength=high.scores.size))
+        ahead -= np.concatenate([[0], ahead])[high.starts[:-1]][member]
+        nth = 1.0 + np.arange(high.scores.size) - high.starts[member]
+        precision = np.bincount(member, nth / (nth + ahead), minlength=sizes.size) / sizes
+        of_pair = self.weight / (sizes * n_low)
+        of_high, of_low = np.empty(ahead.size), np.empty(ranks.size)
+        of_high[high_order] = -of_pair[member] * ahead
+        of_low[low_order] = (of_pair * sizes)[sides.low.member] - of_pair[sides.low.member] * ranks
+        height = float((self.weight * (1.0 - precision)).sum())
+        size = float((self.weight / sizes) @ sides.high.sums(np.abs(S)))
+        size += float((self.weight / n_low) @ sides.low.sums(np.abs(S)))
+        blur = gamma(8 * self.n_rows + 64) * (float(self.weight.sum()) + size)
+        return _Worst(self._slope(of_high, of_low), height, blur)
