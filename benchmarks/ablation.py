@@ -6,11 +6,12 @@
 
 `prepare` makes small files of the data sets in ``$WIDEMARGIN_DATA``. `run` starts processes of
 one thread, each on a core of its own, and gives each of them one cell after another. A cell is a
-problem on one data set, with the tolerance of its certificate. A variant is the solver with some
-parts replaced. All variants of a cell are fitted in turn by the same process, once in each round.
-`run` begins no cell after `--minutes`, and ends a minute later at most. Each line of its file has
-a cell, and the seconds of all fits of all variants. `report` prints geometric means, over cells,
-of the median time of each variant over that of the solver as it is.
+problem on one data set, with the tolerance of its certificate. A variant is the solver with other
+settings, or with some parts replaced. All variants of a cell are fitted in turn by the same
+process, once in each round. `run` begins no cell after `--minutes`, and ends a minute later at
+most. Each line of its file has a cell, and the seconds of all fits of all variants. `report`
+prints geometric means, over cells, of the median time of each variant over that of the solver as
+it is.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
@@ -35,11 +36,13 @@ from statistics import geometric_mean, median
 
 import numpy as np
 
-from benchmarks import machine, tall_sets
+from benchmarks import descent_variants, machine, tall_sets, text_sets
 from benchmarks.run import ROOT, THREAD_VARIABLES
 from widemargin import LinearSVC
 from widemargin.solvers.newton_run import NewtonRun
 from widemargin.solvers.newton_steps import NewtonSteps
+from widemargin.solvers.registry import SOLVERS
+from widemargin.solvers.settings import CoordinateSettings
 
 AS_IT_IS, AGAIN = "as it is", "as it is, again"
 # A fit may take so long; a cell ends after the round in which its fits took so long together.
@@ -50,9 +53,10 @@ _SECONDS_TO_END = 60.0
 WORTH, WORTH_ONCE = 1.15, 1.5
 
 
-# --- variants: what is replaced, "module.name" or "module.Class.name", by what --------------
+# --- variants: settings; or what is replaced, "module.name" or "module.Class.name", by what --
 
-Variant = dict[str, object]
+Parts = dict[str, object]
+Variant = Parts | CoordinateSettings
 
 
 class _Nothing:
@@ -83,17 +87,17 @@ def _none_rare(rows):
 _curvature, _working_set = NewtonSteps.curvature, NewtonRun._working_set
 
 _SOLVERS = "widemargin.solvers"
-_NO_MEAN_CURVATURE: Variant = {f"{_SOLVERS}.newton_steps.NewtonSteps.curvature": _plain_curvature}
-_NO_KEPT_MOMENTS: Variant = {f"{_SOLVERS}.newton_direction.Directions.kept_moments": _moments_anew}
-_ONE_ROUND: Variant = {f"{_SOLVERS}.newton_run._ROUNDS": 1}
-_NO_SPARE: Variant = {f"{_SOLVERS}.newton_run.NewtonRun._leave": lambda run, *vectors: None}
-_NO_MULTIPLE: Variant = {
+_NO_MEAN_CURVATURE: Parts = {f"{_SOLVERS}.newton_steps.NewtonSteps.curvature": _plain_curvature}
+_NO_KEPT_MOMENTS: Parts = {f"{_SOLVERS}.newton_direction.Directions.kept_moments": _moments_anew}
+_ONE_ROUND: Parts = {f"{_SOLVERS}.newton_run._ROUNDS": 1}
+_NO_SPARE: Parts = {f"{_SOLVERS}.newton_run.NewtonRun._leave": lambda run, *vectors: None}
+_NO_MULTIPLE: Parts = {
     f"{_SOLVERS}.newton_best.lifted": lambda problem, coef, offset, scores, here, tol: here
 }
-_NO_WORKING_SET: Variant = {f"{_SOLVERS}.newton_run._are_many": lambda rows: False}
-_NO_SUBSAMPLE: Variant = {f"{_SOLVERS}.newton_subsample.represented_rows": lambda rows: 0}
+_NO_WORKING_SET: Parts = {f"{_SOLVERS}.newton_run._are_many": lambda rows: False}
+_NO_SUBSAMPLE: Parts = {f"{_SOLVERS}.newton_subsample.represented_rows": lambda rows: 0}
 
-#: solver -> variant -> what is replaced
+#: solver -> variant -> its settings, or what is replaced
 VARIANTS: dict[str, dict[str, Variant]] = {
     "newton": {
         AS_IT_IS: {},
@@ -125,13 +129,26 @@ VARIANTS: dict[str, dict[str, Variant]] = {
         "without the last three, mean curvature and second try": (
             _NO_KEPT_MOMENTS | _NO_SPARE | _NO_MULTIPLE | _NO_MEAN_CURVATURE | _ONE_ROUND
         ),
-    }
+    },
+    **{
+        name: {AS_IT_IS: {}, AGAIN: {}, **variants}
+        for name, variants in descent_variants.VARIANTS.items()
+    },
 }
 
 
 @contextmanager
-def replaced(variant: Variant) -> Iterator[None]:
-    """Replace parts of the solver, and put them back."""
+def replaced(variant: Variant, solver: str) -> Iterator[None]:
+    """Change the settings or replace parts of the solver, and put them back."""
+    if isinstance(variant, CoordinateSettings):
+        declared = SOLVERS[solver]
+        changed = {**declared.arguments, "settings": variant}
+        SOLVERS[solver] = replace(declared, arguments=changed)
+        try:
+            yield
+        finally:
+            SOLVERS[solver] = declared
+        return
     before = []
     for place, value in variant.items():
         where, _, name = place.rpartition(".")
@@ -164,18 +181,34 @@ class Cell:
         return f"{self.data}, {loss}, C = {self.C:g}, intercept {self.intercept}, {self.tol:g}"
 
 
-def cells() -> list[Cell]:
-    """Return all cells. Kinds of intercept take turns, and so do the losses at a small gap."""
+def set_names(solver: str) -> list[str]:
+    """Return the names of the data sets: coordinate descent has sparse ones, too."""
+    return tall_sets.names() + (text_sets.names() if solver in ("dcd", "acf") else [])
+
+
+def load(folder: Path, name: str) -> tall_sets.Labelled:
+    """Return rows and labels of a data set."""
+    sets = text_sets if name in text_sets.names() else tall_sets
+    return sets.load(folder, name)
+
+
+def cells(solver: str) -> list[Cell]:
+    """Return all cells. Kinds of intercept take turns, and so do the losses at a small gap.
+
+    Over tall sets coordinate descent is for small C: else Newton's method is far faster.
+    """
     found = []
     kinds = "none", "free", "penalized"
-    for number, data in enumerate(tall_sets.names()):
+    for number, data in enumerate(set_names(solver)):
         turn = count(number)
         losses = "hinge", "squared_hinge"
+        is_tall = data in tall_sets.names()
         for loss in losses:
-            for C in (0.01, 1.0, 100.0):
+            for C in (0.001, 0.03, 1.0) if is_tall and solver != "newton" else (0.01, 1.0, 100.0):
                 found.append(Cell(data, loss, C, kinds[next(turn) % 3], 1e-3))
             next(turn)  # another kind for the same C
-        found.append(Cell(data, losses[number % 2], 1.0, kinds[next(turn) % 3], 1e-6))
+        C = 0.03 if is_tall and solver != "newton" else 1.0
+        found.append(Cell(data, losses[number % 2], C, kinds[next(turn) % 3], 1e-6))
     return found
 
 
@@ -185,11 +218,11 @@ def cells() -> list[Cell]:
 def serve(core: int, solver: str, folder: Path) -> None:
     """Answer each line on standard input, a cell, by a line with its record."""
     os.sched_setaffinity(0, {core})
-    load = lru_cache(maxsize=1)(tall_sets.load)
+    load_once = lru_cache(maxsize=1)(load)
     for line in sys.stdin:
         order = json.loads(line)
         cell = Cell(**order["cell"])
-        rows, y = load(folder, cell.data)
+        rows, y = load_once(folder, cell.data)
         record = measure(cell, solver, rows, y, order["fits"], order["until"])
         print(json.dumps(record), flush=True)
 
@@ -208,7 +241,7 @@ def measure(cell: Cell, solver: str, rows, y: np.ndarray, fits: int, until: floa
         if time.time() > min(until, begun + _SECONDS_PER_CELL) and records[AS_IT_IS]["seconds"]:
             break
         for name, variant in variants.items():
-            with replaced(variant):
+            with replaced(variant, solver):
                 started = time.perf_counter()
                 model = _fit(cell, solver, rows, y)
                 records[name]["seconds"].append(time.perf_counter() - started)
@@ -221,7 +254,7 @@ def measure(cell: Cell, solver: str, rows, y: np.ndarray, fits: int, until: floa
                 "passes": float(model.history_[-1].iteration),
             }
     shape = {"n_rows": rows.shape[0], "n_features": rows.shape[1], "auto": choice}
-    return {"kind": "cell", "cell": asdict(cell), **shape, "variants": records}
+    return {"kind": "cell", "solver": solver, "cell": asdict(cell), **shape, "variants": records}
 
 
 def _fit(cell: Cell, solver: str, rows, y: np.ndarray, max_iter: int = 10_000) -> LinearSVC:
@@ -246,7 +279,8 @@ def _fit(cell: Cell, solver: str, rows, y: np.ndarray, max_iter: int = 10_000) -
 def run(options: argparse.Namespace) -> None:
     """Measure all cells, some at a time, and write their records as they come."""
     until = time.time() + 60.0 * options.minutes
-    chosen = [cell for cell in cells() if not options.sets or cell.data in options.sets]
+    given = cells(options.solver)
+    chosen = [cell for cell in given if not options.sets or cell.data in options.sets]
     random.Random(0).shuffle(chosen)  # if time runs out, cells of all kinds have been measured
     left: SimpleQueue[Cell] = SimpleQueue()
     for cell in chosen:
@@ -345,11 +379,12 @@ def _ratio(record: dict, name: str) -> float:
     return median(seconds[0]) / median(seconds[1])
 
 
+_TUNED = (*tall_sets.TUNED, *text_sets.TUNED)
 _GROUPS = {
     "all": lambda record: True,
-    "tuned": lambda record: record["cell"]["data"] in tall_sets.TUNED,
-    "others": lambda record: record["cell"]["data"] not in tall_sets.TUNED,
-    "auto's choice": lambda record: record["auto"] == "newton",
+    "tuned": lambda record: record["cell"]["data"] in _TUNED,
+    "others": lambda record: record["cell"]["data"] not in _TUNED,
+    "auto's choice": lambda record: record["auto"] == record.get("solver", "newton"),
     "hinge": lambda record: record["cell"]["loss"] == "hinge",
     "squared": lambda record: record["cell"]["loss"] == "squared_hinge",
     "free b": lambda record: record["cell"]["intercept"] == "free",
@@ -370,7 +405,7 @@ def main() -> None:
     some.add_argument("--processes", type=int, default=1)
     some.add_argument("--minutes", type=float, default=7.5)
     some.add_argument("--fits", type=int, default=5, help="of each variant, in each cell")
-    some.add_argument("--sets", nargs="+", choices=tall_sets.names(), help="only these")
+    some.add_argument("--sets", nargs="+", choices=set_names("acf"), help="only these")
     some.add_argument("--out", type=Path, required=True)
     commands.add_parser("report").add_argument("file", type=Path)
     options = parser.parse_args()
