@@ -6,11 +6,12 @@
 
 `prepare` makes small files of the data sets in ``$WIDEMARGIN_DATA``. `run` starts processes of
 one thread, each on a core of its own, and gives each of them one cell after another. A cell is a
-problem on one data set, with the tolerance of its certificate. A variant is the solver with some
-parts replaced. All variants of a cell are fitted in turn by the same process, once in each round.
-`run` begins no cell after `--minutes`, and ends a minute later at most. Each line of its file has
-a cell, and the seconds of all fits of all variants. `report` prints geometric means, over cells,
-of the median time of each variant over that of the solver as it is.
+problem on one data set, with the tolerance of its certificate. A variant is the solver with other
+settings, or with some parts replaced. All variants of a cell are fitted in turn by the same
+process, once in each round. `run` begins no cell after `--minutes`, and ends a minute later at
+most. Each line of its file has a cell, and the seconds of all fits of all variants. `report`
+prints geometric means, over cells, of the median time of each variant over that of the solver as
+it is.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ from pathlib import Path
 from pkgutil import resolve_name
 from queue import Empty, SimpleQueue
 from statistics import geometric_mean, median
-from typing import Any
 
 import numpy as np
 
-from benchmarks import machine, tall_sets
+from benchmarks import descent_variants, machine, tall_sets, text_sets
 from benchmarks.run import ROOT, THREAD_VARIABLES
 from widemargin import LinearSVC
-from widemargin.solvers import auto
 from widemargin.solvers.newton_settings import NewtonSettings
+from widemargin.solvers.registry import SOLVERS
+from widemargin.solvers.settings import CoordinateSettings
 
 AS_IT_IS, AGAIN = "as it is", "as it is, again"
 # A fit may take so long; a cell ends after the round in which its fits took so long together.
@@ -51,20 +52,10 @@ _SECONDS_TO_END = 60.0
 WORTH, WORTH_ONCE = 1.15, 1.5
 
 
-# --- variants: what is replaced, "module.name" or "module.Class.name", by what --------------
+# --- variants: settings; or what is replaced, "module.name" or "module.Class.name", by what --
 
-Variant = dict[str, object]
-
-
-def _with(**settings: Any) -> Variant:
-    """Return a variant with other settings of the solver."""
-    make = auto.make
-
-    def changed(*given: Any) -> Any:
-        solver = make(*given)
-        return replace(solver, settings=replace(solver.settings, **settings))
-
-    return {"widemargin.solvers.auto.make": changed}
+Parts = dict[str, object]
+Variant = Parts | CoordinateSettings | NewtonSettings
 
 
 def _moments_anew(directions, rows, index, delta):
@@ -80,40 +71,55 @@ _NEWTON, _NEVER = NewtonSettings(), 1 << 62
 _NO_SUBSAMPLE = replace(_NEWTON.subsample, fewest_entries=_NEVER)
 _NO_WORKING_SET = replace(_NEWTON.working_set, fewest_entries=_NEVER)
 
-#: solver -> variant -> what is replaced
+#: solver -> variant -> its settings, or what is replaced
 VARIANTS: dict[str, dict[str, Variant]] = {
     "newton": {
         AS_IT_IS: {},
         AGAIN: {},
-        "no sample": _with(sample=replace(_NEWTON.sample, fewest_rows=_NEVER)),
-        "no subsample": _with(subsample=_NO_SUBSAMPLE),
-        "no proof by the subsample": _with(subsample=replace(_NEWTON.subsample, proof_rounds=0)),
-        "no rare rows in the subsample": _with(
-            subsample=replace(_NEWTON.subsample, very_rare=np.inf, most_rare=-1.0)
+        "no sample": replace(_NEWTON, sample=replace(_NEWTON.sample, fewest_rows=_NEVER)),
+        "no subsample": replace(_NEWTON, subsample=_NO_SUBSAMPLE),
+        "no proof by the subsample": replace(
+            _NEWTON, subsample=replace(_NEWTON.subsample, proof_rounds=0)
         ),
-        "no working set": _with(working_set=_NO_WORKING_SET),
-        "neither subsample nor working set": _with(
-            subsample=_NO_SUBSAMPLE, working_set=_NO_WORKING_SET
+        "no rare rows in the subsample": replace(
+            _NEWTON, subsample=replace(_NEWTON.subsample, very_rare=np.inf, most_rare=-1.0)
         ),
-        "no second try of a working set": _with(
-            working_set=replace(_NEWTON.working_set, rounds=1)
+        "no working set": replace(_NEWTON, working_set=_NO_WORKING_SET),
+        "neither subsample nor working set": replace(
+            _NEWTON, subsample=_NO_SUBSAMPLE, working_set=_NO_WORKING_SET
+        ),
+        "no second try of a working set": replace(
+            _NEWTON, working_set=replace(_NEWTON.working_set, rounds=1)
         ),
         "rows of the working set by their slacks alone, none rare": {
             "widemargin.data.rows.LeverageRows.spreads": property(_equal_spreads)
         },
-        "no rare rows in sample and working set": _with(
-            working_set=replace(_NEWTON.working_set, rare=np.inf)
+        "no rare rows in sample and working set": replace(
+            _NEWTON, working_set=replace(_NEWTON.working_set, rare=np.inf)
         ),
         "each Hessian summed anew": {
             "widemargin.solvers.newton_direction.Directions._kept_moments": _moments_anew
         },
-    }
+    },
+    **{
+        name: {AS_IT_IS: {}, AGAIN: {}, **variants}
+        for name, variants in descent_variants.VARIANTS.items()
+    },
 }
 
 
 @contextmanager
-def replaced(variant: Variant) -> Iterator[None]:
-    """Replace parts of the solver, and put them back."""
+def replaced(variant: Variant, solver: str) -> Iterator[None]:
+    """Change the settings or replace parts of the solver, and put them back."""
+    if not isinstance(variant, dict):
+        declared = SOLVERS[solver]
+        changed = {**declared.arguments, "settings": variant}
+        SOLVERS[solver] = replace(declared, arguments=changed)
+        try:
+            yield
+        finally:
+            SOLVERS[solver] = declared
+        return
     before = []
     for place, value in variant.items():
         where, _, name = place.rpartition(".")
@@ -146,18 +152,34 @@ class Cell:
         return f"{self.data}, {loss}, C = {self.C:g}, intercept {self.intercept}, {self.tol:g}"
 
 
-def cells() -> list[Cell]:
-    """Return all cells. Kinds of intercept take turns, and so do the losses at a small gap."""
+def set_names(solver: str) -> list[str]:
+    """Return the names of the data sets: coordinate descent has sparse ones, too."""
+    return tall_sets.names() + (text_sets.names() if solver in ("dcd", "acf") else [])
+
+
+def load(folder: Path, name: str) -> tall_sets.Labelled:
+    """Return rows and labels of a data set."""
+    sets = text_sets if name in text_sets.names() else tall_sets
+    return sets.load(folder, name)
+
+
+def cells(solver: str) -> list[Cell]:
+    """Return all cells. Kinds of intercept take turns, and so do the losses at a small gap.
+
+    Over tall sets coordinate descent is for small C: else Newton's method is far faster.
+    """
     found = []
     kinds = "none", "free", "penalized"
-    for number, data in enumerate(tall_sets.names()):
+    for number, data in enumerate(set_names(solver)):
         turn = count(number)
         losses = "hinge", "squared_hinge"
+        is_tall = data in tall_sets.names()
         for loss in losses:
-            for C in (0.01, 1.0, 100.0):
+            for C in (0.001, 0.03, 1.0) if is_tall and solver != "newton" else (0.01, 1.0, 100.0):
                 found.append(Cell(data, loss, C, kinds[next(turn) % 3], 1e-3))
             next(turn)  # another kind for the same C
-        found.append(Cell(data, losses[number % 2], 1.0, kinds[next(turn) % 3], 1e-6))
+        C = 0.03 if is_tall and solver != "newton" else 1.0
+        found.append(Cell(data, losses[number % 2], C, kinds[next(turn) % 3], 1e-6))
     return found
 
 
@@ -167,11 +189,11 @@ def cells() -> list[Cell]:
 def serve(core: int, solver: str, folder: Path) -> None:
     """Answer each line on standard input, a cell, by a line with its record."""
     os.sched_setaffinity(0, {core})
-    load = lru_cache(maxsize=1)(tall_sets.load)
+    load_once = lru_cache(maxsize=1)(load)
     for line in sys.stdin:
         order = json.loads(line)
         cell = Cell(**order["cell"])
-        rows, y = load(folder, cell.data)
+        rows, y = load_once(folder, cell.data)
         record = measure(cell, solver, rows, y, order["fits"], order["until"])
         print(json.dumps(record), flush=True)
 
@@ -190,7 +212,7 @@ def measure(cell: Cell, solver: str, rows, y: np.ndarray, fits: int, until: floa
         if time.time() > min(until, begun + _SECONDS_PER_CELL) and records[AS_IT_IS]["seconds"]:
             break
         for name, variant in variants.items():
-            with replaced(variant):
+            with replaced(variant, solver):
                 started = time.perf_counter()
                 model = _fit(cell, solver, rows, y)
                 records[name]["seconds"].append(time.perf_counter() - started)
@@ -203,7 +225,7 @@ def measure(cell: Cell, solver: str, rows, y: np.ndarray, fits: int, until: floa
                 "passes": float(model.history_[-1].iteration),
             }
     shape = {"n_rows": rows.shape[0], "n_features": rows.shape[1], "auto": choice}
-    return {"kind": "cell", "cell": asdict(cell), **shape, "variants": records}
+    return {"kind": "cell", "solver": solver, "cell": asdict(cell), **shape, "variants": records}
 
 
 def _fit(cell: Cell, solver: str, rows, y: np.ndarray, max_iter: int = 10_000) -> LinearSVC:
@@ -228,7 +250,8 @@ def _fit(cell: Cell, solver: str, rows, y: np.ndarray, max_iter: int = 10_000) -
 def run(options: argparse.Namespace) -> None:
     """Measure all cells, some at a time, and write their records as they come."""
     until = time.time() + 60.0 * options.minutes
-    chosen = [cell for cell in cells() if not options.sets or cell.data in options.sets]
+    given = cells(options.solver)
+    chosen = [cell for cell in given if not options.sets or cell.data in options.sets]
     random.Random(0).shuffle(chosen)  # if time runs out, cells of all kinds have been measured
     left: SimpleQueue[Cell] = SimpleQueue()
     for cell in chosen:
@@ -327,11 +350,12 @@ def _ratio(record: dict, name: str) -> float:
     return median(seconds[0]) / median(seconds[1])
 
 
+_TUNED = (*tall_sets.TUNED, *text_sets.TUNED)
 _GROUPS = {
     "all": lambda record: True,
-    "tuned": lambda record: record["cell"]["data"] in tall_sets.TUNED,
-    "others": lambda record: record["cell"]["data"] not in tall_sets.TUNED,
-    "auto's choice": lambda record: record["auto"] == "newton",
+    "tuned": lambda record: record["cell"]["data"] in _TUNED,
+    "others": lambda record: record["cell"]["data"] not in _TUNED,
+    "auto's choice": lambda record: record["auto"] == record.get("solver", "newton"),
     "hinge": lambda record: record["cell"]["loss"] == "hinge",
     "squared": lambda record: record["cell"]["loss"] == "squared_hinge",
     "free b": lambda record: record["cell"]["intercept"] == "free",
@@ -352,7 +376,7 @@ def main() -> None:
     some.add_argument("--processes", type=int, default=1)
     some.add_argument("--minutes", type=float, default=7.5)
     some.add_argument("--fits", type=int, default=5, help="of each variant, in each cell")
-    some.add_argument("--sets", nargs="+", choices=tall_sets.names(), help="only these")
+    some.add_argument("--sets", nargs="+", choices=set_names("acf"), help="only these")
     some.add_argument("--out", type=Path, required=True)
     commands.add_parser("report").add_argument("file", type=Path)
     options = parser.parse_args()
