@@ -71,7 +71,9 @@ def of_numbers(kind):
 def run_c(folder, code, body):
     """Compile the code with a main function, with all warnings as errors, and run it."""
     source = folder / "model.c"
-    source.write_bytes(code + b"#include <stdio.h>\nint main(void)\n{\n" + body.encode() + b"\n}\n")
+    source.write_bytes(
+        code + b"#include <stdio.h>\nint main(void)\n{\n" + body.encode() + b"\n}\n"
+    )
     flags = ["-Wall", "-Wextra", "-Werror", "-std=c99", "-Wno-unused-function"]
     program = folder / "model"
     subprocess.run([COMPILER, *flags, source, "-o", program, "-lm"], check=True)
