@@ -102,7 +102,8 @@ class Result:
 
 def _abalone(folder: Path) -> list[list[str]]:
     """Rings cut into three classes, as the set's own description does."""
-    lines = [line.strip() for line in gzip.open(folder / "ordinal" / "abalone.arff.gz", "rt")]
+    text = gzip.decompress((folder / "ordinal" / "abalone.arff.gz").read_bytes()).decode()
+    lines = [line.strip() for line in text.splitlines()]
     names = [line.split()[1] for line in lines if line.lower().startswith("@attribute")]
     begin = next(i for i, line in enumerate(lines) if line.lower() == "@data")
     rows = [line.split(",") for line in lines[begin + 1 :] if line and line[0] != "%"]

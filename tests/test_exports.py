@@ -277,12 +277,12 @@ class TestRefusals:
             exported(features, model, "liblinear")
 
     def test_models_without_classes(self):
-        X, scaler, model, _ = of_numbers("rank")
+        _, scaler, model, _ = of_numbers("rank")
         for format, words in (("liblinear", "only classifiers"), ("sklearn", "LinearRanker")):
             with pytest.raises(ExportError, match=words):
                 exported(scaler, model, format)
 
     def test_labels_of_text_in_liblinear(self):
-        X, scaler, model, _ = of_numbers("words")
+        _, scaler, model, _ = of_numbers("words")
         with pytest.raises(ExportError, match="32-bit integer labels"):
             exported(scaler, model, "liblinear")

@@ -1,12 +1,12 @@
 """show, export, standard output, completion, and the first run."""
 
+import os
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 from cli.commands import refuse, strict_json, succeed
-from processes import COMMAND_LINE
 
 from widemargin import LinearRanker, LinearSVC, __version__, load_model, save_model
 from widemargin.cli import compiling
@@ -70,21 +70,13 @@ class TestShow:
 
 
 class TestStandardOutput:
-    """In processes of their own: bytes on a pipe."""
-
-    def run(self, *arguments, stdin=b""):
-        done = subprocess.run(
-            [*COMMAND_LINE, *map(str, arguments)], input=stdin, capture_output=True
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
     def test_models(self, rows, model):
-        assert self.run("train", rows, "--out", "-") == model.read_bytes()
+        assert succeed("train", rows, "--out", "-").stdout_bytes == model.read_bytes()
 
     def test_exports(self, model, tmp_path):
         succeed("export", model, "--format", "liblinear", "--out", tmp_path / "ll")
-        assert self.run("export", model, "--format", "liblinear") == (tmp_path / "ll").read_bytes()
+        printed = succeed("export", model, "--format", "liblinear").stdout_bytes
+        assert printed == (tmp_path / "ll").read_bytes()
 
     def test_predictions(self, rows, model):
         assert succeed("predict", model, rows, "--out", "-").stdout.count("\n") == 60
@@ -93,22 +85,18 @@ class TestStandardOutput:
         refuse("train", rows, "--out", "-", "--json", naming=["--json and --out -"])
         refuse("export", model, "--format", "c", "--json", naming=["--json needs --out"])
 
-    def test_as_a_module(self):
-        command = [sys.executable, "-m", "widemargin", "-V"]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        assert done.stdout == f"widemargin {__version__}\n"
 
-
-def test_completion(monkeypatch):
-    text = succeed("--help").stdout
-    assert "--install-completion" in text
-    monkeypatch.setenv("_WIDEMARGIN_COMPLETE", "complete_bash")
+def test_the_module_and_completion():
+    assert "--install-completion" in succeed("--help").stdout
+    assert succeed("-V").stdout == f"widemargin {__version__}\n"
     environment = {"_WIDEMARGIN_COMPLETE": "complete_bash", "COMP_WORDS": "widemargin ex"}
-    environment |= {"COMP_CWORD": "1"}
     done = subprocess.run(
-        COMMAND_LINE, capture_output=True, text=True, env=dict(PATH="", **environment)
+        [sys.executable, "-m", "widemargin"],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment | {"COMP_CWORD": "1"},
     )
-    assert "export" in done.stdout.split()
+    assert done.stdout.split() == ["export"]
 
 
 class TestFirstRun:

@@ -9,7 +9,7 @@ from data.on_disk import matrix
 from data.on_disk import write as write_shards
 from report.pages import Page
 
-from widemargin.cli import reporting, fitting
+from widemargin.cli import fitting, reporting
 from widemargin.data.svmlight import read_svmlight
 from widemargin.model_io import load_model
 
