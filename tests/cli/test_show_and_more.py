@@ -129,3 +129,19 @@ def test_sklearn_has_no_pickle_of_a_ranker(rows, tmp_path):
     refuse("export", tmp_path / "r.wm", "--format", "sklearn", naming=["r.wm", "LinearRanker"])
     assert isinstance(load_model(tmp_path / "r.wm"), LinearRanker)
     assert not isinstance(load_model(tmp_path / "r.wm"), LinearSVC)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--max-iter", "0"), "'--max-iter': must be at least 1"),
+        (("--seed", "4294967296"), "'--seed': must be at most 4294967295"),
+        (("-C", "much"), "'-C': not a number"),
+        (("--max-iter", "1.5"), "'--max-iter': not a whole number"),
+        (("--loss", "log"), "'--loss': 'log' is not one of 'hinge', 'squared_hinge'"),
+    ],
+)
+def test_messages_have_the_words_of_no_library(rows, tmp_path, options, words):
+    line = refuse("train", rows, *options, "--out", tmp_path / "m", naming=[words])
+    for word in ("Input should", "Value error", "parse"):
+        assert word not in line
