@@ -71,7 +71,9 @@ def of_numbers(kind):
 def run_c(folder, code, body):
     """Compile the code with a main function, with all warnings as errors, and run it."""
     source = folder / "model.c"
-    source.write_bytes(code + b"#include <stdio.h>\nint main(void)\n{\n" + body.encode() + b"\n}\n")
+    source.write_bytes(
+        code + b"#include <stdio.h>\nint main(void)\n{\n" + body.encode() + b"\n}\n"
+    )
     flags = ["-Wall", "-Wextra", "-Werror", "-std=c99", "-Wno-unused-function"]
     program = folder / "model"
     subprocess.run([COMPILER, *flags, source, "-o", program, "-lm"], check=True)
@@ -275,12 +277,12 @@ class TestRefusals:
             exported(features, model, "liblinear")
 
     def test_models_without_classes(self):
-        X, scaler, model, _ = of_numbers("rank")
+        _, scaler, model, _ = of_numbers("rank")
         for format, words in (("liblinear", "only classifiers"), ("sklearn", "LinearRanker")):
             with pytest.raises(ExportError, match=words):
                 exported(scaler, model, format)
 
     def test_labels_of_text_in_liblinear(self):
-        X, scaler, model, _ = of_numbers("words")
+        _, scaler, model, _ = of_numbers("words")
         with pytest.raises(ExportError, match="32-bit integer labels"):
             exported(scaler, model, "liblinear")

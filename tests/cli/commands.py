@@ -15,7 +15,7 @@ def run(*arguments, stdin=None):
 def succeed(*arguments, stdin=None):
     """Invoke, insist on exit code 0, and return what was printed."""
     result = run(*arguments, stdin=stdin)
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 0, (result.output, result.exception)
     return result
 
 

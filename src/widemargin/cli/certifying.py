@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from widemargin import LinearRanker
 from widemargin.certificate import Certificate
 from widemargin.cli.errors import BadInput, complain, reading, shown
 from widemargin.cli.inputs import (
@@ -37,8 +38,9 @@ def certify_again(model: str, data: list[str], options: TableOptions) -> dict[st
     if loaded.features is None:
         rows = rows._replace(X=scaled(loaded, with_features(rows.X, n_features)))
 
+    qid = rows.qid if isinstance(certified, LinearRanker) else None
     with reading(data[0]):
-        certificate = certify(certified, rows.X, rows.y, rows.weight, qid=rows.qid)
+        certificate = certify(certified, rows.X, rows.y, rows.weight, qid=qid)
     stored = certified.certificate_
     # Both are float64 sums over the same rows; only the order of summation can differ.
     agrees = math.isclose(certificate.primal, stored.primal, rel_tol=1e-9) and math.isclose(

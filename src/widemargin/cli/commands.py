@@ -6,7 +6,8 @@
 import typer
 
 from widemargin.cli import options, output, table_options
-from widemargin.cli.errors import BadInput, check_output, complain, reading, shown
+from widemargin.cli.errors import check_output
+from widemargin.cli.given import check_names
 from widemargin.cli.table_options import TableOptions
 
 
@@ -41,30 +42,9 @@ def predict(
     """
     check_output(out, model, *data, stdout=True)
 
-    from widemargin import LinearRanker, LinearSVC
-    from widemargin.cli.inputs import read_model, read_rows
-    from widemargin.labels import whole_labels
-    from widemargin.report.measures import scores_of
+    from widemargin.cli.predicting import predict_rows
 
-    loaded = read_model(model)
-    predictor = loaded.model
-    ranks = isinstance(predictor, LinearRanker)
-    if ranks and scores:
-        raise BadInput(f"--scores: {model} ranks; it predicts scores without this option")
-    if probability and scores:
-        raise BadInput("--probability and --scores exclude each other")
-    if probability and not (isinstance(predictor, LinearSVC) and predictor.probability):
-        raise BadInput(f"--probability: {model} was trained without --probability")
-    rows = read_rows(data, loaded, TableOptions.of(context), labelled=False)
-    X = rows.X
-    results = {}
-    with reading(data[0]):  # rows on disk are read here
-        if not ranks:
-            results["labels"] = whole_labels(predictor.predict(X)).tolist()
-        if ranks or scores:
-            results["scores"] = scores_of(predictor, X).tolist()
-        if probability:
-            results["probabilities"] = predictor.predict_proba(X).tolist()
+    rows, results = predict_rows(context)
     out = None if out == "-" else out
     text = output.columns_as_text(*results.values())
     if out is not None:
@@ -73,7 +53,7 @@ def predict(
         output.write_stdout(text)
     if json:
         files = {"model": model, "data": output.one_or_all(data), "out": out}
-        summary = {**files, "rows": X.shape[0]}
+        summary = {**files, "rows": rows}
         output.print_json(summary if out else summary | results)
 
 
@@ -113,41 +93,22 @@ def evaluate(
       widemargin evaluate wine.wm more_wine.csv
     """
     check_output(report, model, *data)
-    options.check_names(report, feature_names)
+    check_names(report, feature_names)
 
-    from widemargin import LinearRanker
-    from widemargin.cli import metrics, reporting
-    from widemargin.cli.inputs import read_model, read_rows
-    from widemargin.report.measures import as_text, judge, measure
+    from widemargin.cli import evaluating
 
-    loaded = read_model(model)
-    predictor = loaded.model
-    if report is not None and not loaded.certified:
-        raise BadInput(f"--report: {model} is LIBLINEAR's, and has no certificate to report")
-    rows = read_rows(data, loaded, TableOptions.of(context), labelled=True)
-    if not isinstance(predictor, LinearRanker):
-        with reading(data[0]):
-            problem = metrics.check_labels(rows.y, predictor.classes_)
-        if problem:
-            complain(f"warning: {shown(data[0])}: {problem}")
-
-    names = reporting.read_names(feature_names, loaded.names, predictor.n_features_in_)
-    with reading(data[0]):
-        judged = judge(predictor, rows.X, rows.y, rows.qid)
-    measures, n_rows = measure(predictor, judged), rows.X.shape[0]
-    classes = metrics.by_class(judged)
-    if report is not None:
-        reporting.write_judged(context, predictor, judged, report, names, trained_on=False)
+    measures, judged = evaluating.evaluate_rows(context)
+    classes, n_rows = evaluating.by_class(judged), judged.true.size
     if json:
         files = {"model": model, "data": output.one_or_all(data), "report": report}
         by_class = {"by_class": classes} if classes else {}
         output.print_json({**files, "rows": n_rows, **measures, **by_class})
         return
     positive = f", positive class {judged.positive_name}" if judged.positive_name else ""
-    output.print_lines({"rows": f"{n_rows:,}{positive}"} | as_text(measures))
+    output.print_lines({"rows": f"{n_rows:,}{positive}"} | evaluating.as_text(measures))
     if classes:
         output.write_stdout("\n")
-        output.print_table(metrics.as_columns(classes))
+        output.print_table(evaluating.as_columns(classes))
     if report is not None:
         output.print_lines({"saved": report})
 

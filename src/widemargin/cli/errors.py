@@ -62,7 +62,7 @@ def _in_a_line(error: Exception) -> str | None:
     """Return the message of an expected error; None for others."""
     if isinstance(error, _UsageError):
         hint = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
-        return error.format_message() + hint
+        return _in_plain_words(error.format_message()) + hint
     if isinstance(error, (BadInput, FloatingPointError)):  # the latter: overflow of float64
         return str(error)
     if isinstance(error, MemoryError):
@@ -70,6 +70,23 @@ def _in_a_line(error: Exception) -> str | None:
     if isinstance(error, OSError):  # other files are named by `naming`
         return f"{error.filename or 'standard output'}: {error.strerror or error}"
     return None
+
+
+# Typer checks values by pydantic, and passes its words on.
+_PLAIN_WORDS = {
+    "Value error, ": "",
+    "Input should be a valid integer, unable to parse string as an integer": "not a whole number",
+    "Input should be a valid number, unable to parse string as a number": "not a number",
+    "Input should be greater than or equal to ": "must be at least ",
+    "Input should be less than or equal to ": "must be at most ",
+    "Input should be ": "must be ",
+}
+
+
+def _in_plain_words(message: str) -> str:
+    for words, plain in _PLAIN_WORDS.items():
+        message = message.replace(words, plain)
+    return message
 
 
 @contextlib.contextmanager

@@ -10,9 +10,16 @@ from sklearn.exceptions import ConvergenceWarning
 from widemargin import LinearRanker
 from widemargin.cli import options, reporting
 from widemargin.cli.errors import BadInput, check_output, reading, shown
+from widemargin.cli.given import (
+    check_device,
+    check_intercept,
+    check_names,
+    check_task,
+    given_options,
+)
 from widemargin.cli.inputs import Data, Loaded, read_training, stays_on_disk
 from widemargin.cli.memory import free_bytes
-from widemargin.cli.options import TaskName, given_options
+from widemargin.cli.options import TaskName
 from widemargin.cli.table_options import TableOptions, given_for_tables
 from widemargin.estimators.checkpoint import CheckpointError
 from widemargin.estimators.validation import check_bytes
@@ -28,16 +35,16 @@ _COEFFICIENT_BYTES = 16
 def check(context: typer.Context) -> None:
     """Refuse options that contradict each other, and files that cannot be written."""
     given = context.params
-    options.check_task(context, given["task"], given["solver"])
-    options.check_intercept(given["no_intercept"], given["penalized_intercept"])
-    options.check_device(given["device"])
+    check_task(context, given["task"], given["solver"])
+    check_intercept(given["no_intercept"], given["penalized_intercept"])
+    check_device(given["device"])
     others = list(given["data"])
     for name in ("out", "liblinear", "plot", "report", "checkpoint"):
         if name not in given:  # tune has no LIBLINEAR model, and train has no plot
             continue
         check_output(given[name], *others, stdout=name == "out")
         others.append(given[name])
-    options.check_names(given["report"], given["feature_names"])
+    check_names(given["report"], given["feature_names"])
     if given["out"] == "-" and given["json"]:
         raise BadInput("--json and --out - would both write to standard output")
 

@@ -5,8 +5,8 @@ from typing import Any
 import typer
 
 from widemargin.cli.errors import BadInput, naming, reading, shown
+from widemargin.cli.given import command_line
 from widemargin.cli.inputs import Data, is_text
-from widemargin.cli.options import command_line
 from widemargin.report import JudgedRows, write_report
 from widemargin.report.measures import Judged, judge
 

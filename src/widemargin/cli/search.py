@@ -18,7 +18,7 @@ from sklearn.model_selection import (
 
 from widemargin import OrdinalSVC
 from widemargin.certificate import Certificate
-from widemargin.cli.fitting import fit
+from widemargin.cli import fitting
 from widemargin.cli.inputs import Data
 from widemargin.data import Rows
 from widemargin.estimators.path import pick
@@ -132,7 +132,7 @@ class OrderSearch:
             limit = max(1e-3, (self._end - time.perf_counter()) / self._left)
         self._left -= 1
         model.set_params(C=C, max_time=limit, verbose=0)
-        fit(model, rows)
+        fitting.fit(model, rows)
         return model
 
 

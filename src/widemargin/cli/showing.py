@@ -126,7 +126,7 @@ def _as_text(summary: dict[str, Any]) -> dict[str, str]:
     if table is not None:
         kinds = [column["kind"] for column in table["columns"]]
         words = ", ".join(count(kinds.count(kind), kind) for kind in dict.fromkeys(kinds))
-        lines["table"] = f"{words}; target {table['target']}" if "target" in table else words
+        lines["table"] = f"{words}; predicts {table['target']!r}" if "target" in table else words
         for name, why in table["left_out"].items():
             lines[f"  left out {name}"] = why
     elif summary.get("scaled"):

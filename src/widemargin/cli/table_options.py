@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from widemargin.cli.options import given_options
+from widemargin.cli.given import given_options
 
 _PANEL = "Tables"
 

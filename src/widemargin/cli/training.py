@@ -10,8 +10,9 @@ import typer
 from widemargin import LinearRanker, LinearSVC, OrdinalSVC
 from widemargin.cli import compiling, fitting, output, reporting
 from widemargin.cli.errors import complain, naming, reading
+from widemargin.cli.given import as_option
 from widemargin.cli.inputs import Data, Loaded
-from widemargin.cli.options import TaskName, as_option
+from widemargin.cli.options import TaskName
 from widemargin.curves import iteration_unit, stopped_early
 from widemargin.model_io import liblinear_labels, write_liblinear
 from widemargin.report.proof import why_it_stopped

@@ -13,10 +13,11 @@ from sklearn.metrics import get_scorer_names
 from sklearn.model_selection import StratifiedGroupKFold
 
 from widemargin import LinearRanker, LinearSVCCV, OrdinalSVC
-from widemargin.cli import compiling, fitting, options, output, plotting, reporting
+from widemargin.cli import compiling, fitting, output, plotting, reporting
 from widemargin.cli.errors import BadInput, complain, naming, reading
+from widemargin.cli.given import as_option, given_options
 from widemargin.cli.inputs import Data, Loaded
-from widemargin.cli.options import TaskName, given_options
+from widemargin.cli.options import TaskName
 from widemargin.cli.search import SCORERS, OrderSearch
 from widemargin.cli.table_options import FOR_TABLES
 from widemargin.curves import caveats, score_name
@@ -71,7 +72,7 @@ def run(context: typer.Context) -> None:
     if plot is not None:
         with naming(plot):
             plotting.draw(model, plot)
-    for caveat in caveats(model, options.as_option):
+    for caveat in caveats(model, as_option):
         complain(f"warning: {caveat}")
     if given["report"] is not None:
         judged = model if isinstance(model, LinearSVCCV) else model.best_estimator_

@@ -1,13 +1,43 @@
-"""Labels that `widemargin evaluate` is given, and the measures of single classes."""
+"""`widemargin evaluate`: measures of a model on labelled rows, of single classes too."""
 
 from typing import Any
 
 import numpy as np
+import typer
 from sklearn.metrics import precision_recall_fscore_support
 
+from widemargin import LinearRanker
+from widemargin.cli import reporting
+from widemargin.cli.errors import BadInput, complain, reading, shown
+from widemargin.cli.inputs import read_model, read_rows
+from widemargin.cli.table_options import TableOptions
 from widemargin.labels import whole_labels
-from widemargin.report.measures import Judged
+from widemargin.report.measures import Judged, as_text, judge, measure
 from widemargin.words import count, listed
+
+__all__ = ["as_columns", "as_text", "by_class", "check_labels", "evaluate_rows"]
+
+
+def evaluate_rows(context: typer.Context) -> tuple[dict[str, float | None], Judged]:
+    """Return the measures of a model on the rows of a command; write a report if it asks so."""
+    given = context.params
+    name, data, report = given["model"], given["data"], given["report"]
+    loaded = read_model(name)
+    model = loaded.model
+    if report is not None and not loaded.certified:
+        raise BadInput(f"--report: {name} is LIBLINEAR's, and has no certificate to report")
+    rows = read_rows(data, loaded, TableOptions.of(context), labelled=True)
+    if not isinstance(model, LinearRanker):
+        with reading(data[0]):
+            problem = check_labels(rows.y, model.classes_)
+        if problem:
+            complain(f"warning: {shown(data[0])}: {problem}")
+    names = reporting.read_names(given["feature_names"], loaded.names, model.n_features_in_)
+    with reading(data[0]):
+        judged = judge(model, rows.X, rows.y, rows.qid)
+    if report is not None:
+        reporting.write_judged(context, model, judged, report, names, trained_on=False)
+    return measure(model, judged), judged
 
 
 def check_labels(y: np.ndarray, classes: np.ndarray) -> str:

@@ -1,0 +1,107 @@
+"""Options as they were given on the command line, and checks that they fit together."""
+
+import shlex
+from collections.abc import Collection
+
+import typer
+
+from widemargin.cli.errors import BadInput
+from widemargin.cli.options import DeviceName, SolverName, TaskName
+from widemargin.solvers.registry import RiskKind, names
+
+
+def check_device(device: DeviceName) -> None:
+    """Refuse a GPU that is not available, before any data is read."""
+    if device is DeviceName.cuda:
+        from widemargin.data.devices import NoGpuError, check_gpu
+
+        try:
+            check_gpu()
+        except NoGpuError as error:
+            raise BadInput(str(error).replace("device='cuda'", "--device cuda")) from error
+
+
+# Options of `train` that apply to a single task.
+_ONLY_FOR = {
+    "loss": TaskName.classify,
+    "multi_class": TaskName.classify,
+    "no_intercept": TaskName.classify,
+    "penalized_intercept": TaskName.classify,
+    "class_weight": TaskName.classify,
+    "seed": TaskName.classify,
+    "memory_budget": TaskName.classify,
+    "checkpoint": TaskName.classify,
+    "probability": TaskName.classify,
+    "liblinear": TaskName.classify,
+    "normalization": TaskName.rank,
+}
+
+
+def given(context: typer.Context, name: str) -> bool:
+    """Return whether an option was given on the command line."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
+
+
+def as_option(name: str) -> str:
+    """Return the option of an estimator's parameter: --max-iter for max_iter."""
+    return "--" + name.replace("_", "-")
+
+
+def given_options(context: typer.Context, names: Collection[str] | None = None) -> list[str]:
+    """Return the options given on the command line (of those in `names`), as words."""
+    words: list[str] = []
+    for option in context.command.params:
+        wanted = names is None or option.name in names
+        if option.param_type_name == "option" and wanted and given(context, option.name):
+            value = context.params[option.name]
+            words.append(option.opts[0])
+            if value is False:  # --no-scale, beside --scale
+                words[-1] = option.secondary_opts[0]
+            elif isinstance(value, list) and isinstance(value[0], str):  # given several times
+                words += [str(value[0])]
+                words += [word for more in value[1:] for word in (option.opts[0], more)]
+            elif isinstance(value, list):
+                words.append(",".join(map(repr, value)))
+            elif value is not True:
+                words.append(str(value))
+    return words
+
+
+def command_line(context: typer.Context) -> str:
+    """Return the command line, quoted for a shell."""
+    arguments: list[str] = []
+    for argument in context.command.params:
+        if argument.param_type_name == "argument":
+            value = context.params[argument.name]
+            arguments += value if isinstance(value, list) else [str(value)]
+    return shlex.join(["widemargin", str(context.info_name), *arguments, *given_options(context)])
+
+
+def check_task(context: typer.Context, task: TaskName, solver: SolverName) -> None:
+    """Refuse options that do not apply to the task."""
+    spelled = {option.name: option.opts[0] for option in context.command.params}
+    for name, only_task in _ONLY_FOR.items():
+        if given(context, name) and task is not only_task:
+            raise _wrong_task(spelled[name], only_task, task)
+    for_all_tasks = names(risk=RiskKind.ANY, published=True)
+    if task is not TaskName.classify and solver not in ("auto", *for_all_tasks):
+        raise _wrong_task(f"--solver {solver}", TaskName.classify, task)
+
+
+def check_intercept(no_intercept: bool, penalized_intercept: bool) -> None:
+    """Refuse contradictory options for the intercept."""
+    if no_intercept and penalized_intercept:
+        raise BadInput("--no-intercept and --penalized-intercept contradict each other")
+
+
+def check_names(report: str | None, feature_names: str | None) -> None:
+    """Refuse feature names without a report."""
+    if feature_names is not None and report is None:
+        raise BadInput("--feature-names goes with --report only")
+
+
+def _wrong_task(option: str, only_task: TaskName, task: TaskName) -> BadInput:
+    return BadInput(
+        f"{option} goes with --task {only_task.value} only, not with --task {task.value}"
+    )
