@@ -1,8 +1,10 @@
-# Needs Python 3.11 or later and make, nothing else: each target prepares .venv for itself.
+# Needs Python 3.11 or later and make, nothing else: each target prepares its environment for itself.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# The site needs no tests, and tests need no site: each has an environment of its own.
+DOCS_VENV := .venv-docs
 GRIDS := text tall classes small
 MINUTES ?= 10
 
@@ -54,11 +56,11 @@ bench-quick $(addprefix bench-,$(GRIDS)): bench-%: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks.analyse benchmarks/results/$*.jsonl
 	$(BIN)/python -m benchmarks.plot benchmarks/results/$*.jsonl
 
-docs: $(VENV)/docs.stamp ## build the site into build/docs, warnings as errors
-	$(BIN)/python -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/docs
+docs: $(DOCS_VENV)/docs.stamp ## build the site into build/docs, warnings as errors
+	$(DOCS_VENV)/bin/python -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/docs
 
 clean: ## remove the environment, caches and builds
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DOCS_VENV) build dist docs/api docs/stories .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(VENV)/test.stamp: pyproject.toml
@@ -66,8 +68,9 @@ $(VENV)/test.stamp: pyproject.toml
 	$(BIN)/python -m pip install -q -e '.[test]'
 	touch $@
 
-$(VENV)/docs.stamp: $(VENV)/test.stamp
-	$(BIN)/python -m pip install -q -e '.[docs]'
+$(DOCS_VENV)/docs.stamp: pyproject.toml
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install -q -e '.[docs]'
 	touch $@
 
 # lightning's build takes NumPy and Cython without asking for them; where it fails, it is skipped.
