@@ -59,7 +59,8 @@ fig, axes = plt.subplots(1, 3, figsize=(10, 3.4), layout="constrained")
 for ax, column in zip(axes, ["carrier", "month", "hour"]):
     here = [j for j, name in enumerate(names) if f"__{column}" in name]
     ticks = [names[j].split("_")[-1].removesuffix(".0") for j in here]
-    ax.bar(ticks, svm.coef_[0, here], color="C0")
+    ax.bar(range(len(here)), svm.coef_[0, here], color="C0")
+    ax.set_xticks(range(len(here)), ticks)
     ax.axhline(0, color="0.5", lw=0.8)
     ax.set_title(column)
     ax.tick_params(axis="x", rotation=60 if column == "carrier" else 0)

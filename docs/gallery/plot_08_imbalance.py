@@ -27,8 +27,9 @@ print(f"positive rows: {y_test.mean():.1%}")
 
 # %%
 # Here the model of the rows as they are is the most precise one, up to a recall of 0.7, and
-# weights do not help: try it without them first. For all three, zero is a poor threshold. The page of
-# ``report`` has a slider for that, with precision and recall, and the cost of both kinds of error.
+# weights do not help: try it without them first. For all three, zero is a poor threshold. The page
+# of ``report`` has a slider for that, with precision and recall, and the cost of both kinds of
+# error.
 
 fig, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 for name, model in models.items():
