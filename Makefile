@@ -1,9 +1,11 @@
-# Needs Python 3.11 or later and make, nothing else: each target prepares .venv for itself.
+# Needs Python 3.11 or later and make, nothing else: each target prepares its environment for itself.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
+# The site needs no tests, and tests need no site: each has an environment of its own.
+DOCS_VENV := .venv-docs
 GRIDS := text tall classes small
 MINUTES ?= 10
 
@@ -58,11 +60,11 @@ bench-quick $(addprefix bench-,$(GRIDS)): bench-%: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks.analyse benchmarks/results/$*.jsonl
 	$(BIN)/python -m benchmarks.plot benchmarks/results/$*.jsonl
 
-docs: $(VENV)/docs.stamp ## build the site into build/docs, warnings as errors
-	$(BIN)/python -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/docs
+docs: $(DOCS_VENV)/docs.stamp ## build the site into build/docs, warnings as errors
+	$(DOCS_VENV)/bin/python -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/docs
 
 clean: ## remove the environment, caches and builds
-	rm -rf $(VENV) $(OLDEST) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) $(DOCS_VENV) build dist docs/api docs/stories .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(VENV)/test.stamp: pyproject.toml
@@ -77,8 +79,9 @@ $(OLDEST)/stamp: pyproject.toml
 	VIRTUAL_ENV=$(abspath $(OLDEST)) $(OLDEST)/bin/uv pip install -q --resolution lowest-direct -e '.[test]'
 	touch $@
 
-$(VENV)/docs.stamp: $(VENV)/test.stamp
-	$(BIN)/python -m pip install -q -e '.[docs]'
+$(DOCS_VENV)/docs.stamp: pyproject.toml
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install -q -e '.[docs]'
 	touch $@
 
 # lightning's build takes NumPy and Cython without asking for them; where it fails, it is skipped.

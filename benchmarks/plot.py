@@ -34,6 +34,7 @@ LOOKS = {
     "snapml": ("#009e73", "^"),
     "skglm": ("#cc79a7", "v"),
     "lightning": ("#777777", "<"),
+    "ReHLine": ("#8a6d00", ">"),
     "sklearn SGD": ("#56b4e9", "P"),
     "sklearn SVC": ("#d55e00", "X"),
 }

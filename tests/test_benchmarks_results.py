@@ -180,7 +180,6 @@ def test_the_documentation_has_the_markers_and_the_pictures():
     analyse.rewrite(text, "startup", "")
     for picture in re.findall(r"\((images/[^)]+)\)", text):
         assert (ROOT / "docs" / picture).is_file(), picture
-    analyse.rewrite((ROOT / "README.md").read_text(encoding="utf-8"), "text", "")
 
 
 def test_pictures_are_the_same_byte_by_byte(records, tmp_path):

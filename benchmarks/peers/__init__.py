@@ -30,6 +30,7 @@ DISTRIBUTIONS = {
     "snapml_svm": "snapml",
     "skglm_svc": "skglm",
     "lightning_svc": "sklearn-contrib-lightning",
+    "rehline_plq": "rehline",
     "sklearn_sgd": "scikit-learn",
     "sklearn_svc": "scikit-learn",
 }

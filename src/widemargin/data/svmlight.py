@@ -73,11 +73,12 @@ def read_svmlight(
     dtype: DTypeLike = np.float32,
     _chunk_bytes: int = _CHUNK_BYTES,
 ) -> SvmlightData:
-    """Read lines ``label [qid:N] index:value ... [# comment]``.
+    """Read svmlight text.
 
-    Indices start at 1 and increase along a line. Each number is the double nearest to its
-    decimal text, then rounded to `dtype`. A value ``NULL``, which LETOR uses for a missing value,
-    is not stored, so it is zero; its index still counts towards the number of features.
+    Lines are ``label [qid:N] index:value ... [# comment]``. Indices start at 1 and increase
+    along a line. Each number is the double nearest to its decimal text, then rounded to `dtype`.
+    A value ``NULL``, which LETOR uses for a missing value, is not stored, so it is zero; its
+    index still counts towards the number of features.
 
     Parameters
     ----------
