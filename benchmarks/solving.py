@@ -57,7 +57,7 @@ class Run:
 
     @property
     def converged(self) -> bool:
-        return self.status in ("converged", "callback")
+        return self.status in ("converged", "published", "callback")
 
     def first(self, reached: Callable[[Record], bool]) -> Record | None:
         """Return the first record of which `reached` is true."""
@@ -155,13 +155,15 @@ def solve(
     return _run(monitor, started, state, oracle.values, oracle.steps)
 
 
-def descend(problem: Problem, tol: float, name: str = "auto", limit: float = LIMIT) -> Run:
+def descend(
+    problem: Problem, tol: float, name: str = "auto", limit: float = LIMIT, seed: int = 0
+) -> Run:
     """Run a solver that is no cutting plane: by name, or the one `solver="auto"` chooses."""
     monitor = Monitor(tol=tol, max_iter=100_000, max_time=limit)
     started = time.perf_counter()
     if name == "auto":
         name = auto.choose(problem.rows, problem.risk)
-    solver = auto.make(name, problem.risk, seed=0)
+    solver = auto.make(name, problem.risk, seed)
     return _run(monitor, started, solver.solve(problem, State.zero(problem), monitor))
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import replace
 from statistics import median
 
 import numpy as np
@@ -20,7 +21,7 @@ from sklearn.svm import SVC
 from sklearn.svm import LinearSVC as SklearnLinearSVC
 
 from benchmarks.papers import report
-from benchmarks.papers.report import Check, all_of, at_least, at_most, finding
+from benchmarks.papers.report import Check, all_of, at_least, at_most, between, finding
 from benchmarks.sections import table
 from benchmarks.solving import (
     Run,
@@ -33,11 +34,21 @@ from benchmarks.solving import (
     warm_up_cutting_planes,
 )
 from widemargin import LinearRanker
+from widemargin.problem import Intercept
+from widemargin.solvers.settings import PUBLISHED_PLANES
 
 EPS = 1e-3
 # For covtype the paper has a larger one; decomposition would take hours with it.
 COSTS = {"covtype": 1e4, "rcv1": 1e4}
 GROWTH = {"covtype": 3, "rcv1": 2}  # from one number of rows to the next
+#: iterations of SVM-perf 3 with `-w 3`, eps = 0.001: (set, C_avg) -> iterations
+PROGRAM = {
+    ("ijcnn1", 1e2): 32,
+    ("ijcnn1", 1e4): 134,
+    ("a9a", 1e2): 31,
+    ("a9a", 1e3): 113,
+    ("rcv1", 1e4): 38,
+}
 RIVAL_LIMIT = 30.0  # seconds, beyond which a rival is not given more rows
 RUN_SECONDS = 40.0  # for one run of cpa
 TEST_SHARE = 3  # one row in so many is for testing
@@ -60,16 +71,10 @@ def two_classes(name: str, n: int | None = None):
     return shuffled(X, y, n)
 
 
-def cpa(X, y, C_avg: float, eps: float = EPS) -> Run:
+def cpa(X, y, C_avg: float, eps: float = EPS, intercept: Intercept = Intercept.NONE) -> Run:
     """Run Algorithm 1 to the paper's eps."""
-    problem = problem_of(X, y, C_avg)
-    return solve(
-        problem,
-        "cpa",
-        1e-9,
-        enough=lambda record: record.gap <= C_avg * eps,
-        limit=RUN_SECONDS,
-    )
+    problem = replace(problem_of(X, y, C_avg), intercept=intercept)
+    return solve(problem, "cpa", eps, settings=PUBLISHED_PLANES["cpa"], limit=RUN_SECONDS)
 
 
 def fit_seconds(model, X, y) -> float:
@@ -88,6 +93,24 @@ def decomposition(C: float) -> SVC:
 
 def liblinear(C: float) -> SklearnLinearSVC:
     return SklearnLinearSVC(C=C, loss="hinge", fit_intercept=False, tol=1e-2, random_state=0)
+
+
+# --- the authors' program ---------------------------------------------------------------
+
+
+def program() -> str:
+    """Iterations beside SVM-perf, as published, and as shipped to a certified gap of 1e-3."""
+    lines, apart = [], []
+    for (name, C_avg), theirs in PROGRAM.items():
+        X, y = load(name)
+        ours = cpa(X, y, C_avg)
+        shipped = solve(problem_of(X, y, C_avg), "cpa", 1e-3, limit=RUN_SECONDS)
+        apart.append(abs(ours.iterations - theirs) / theirs)
+        cells = [f"{theirs}", f"{ours.iterations}", f"{100 * ours.history[-1].relative_gap:.2g} %"]
+        lines.append([f"{name}, {C_avg:.0e}", *cells, f"{shipped.iterations}"])
+    checks = [at_most(100 * max(apart), 15.0, "percent by which iterations differ")]
+    header = ["data, C_avg", "SVM-perf", "as published", "its gap", "as shipped, gap 0.1 %"]
+    return finding(table(header, lines), checks)
 
 
 # --- rows -------------------------------------------------------------------------------
@@ -126,7 +149,7 @@ def rows() -> str:
             last = max(rival)
             ratio = rival[last] / seconds[sizes.index(last)]
             checks += [
-                at_most(slopes[1], 1.05, f"{name}: slope of log time over log rows, cpa"),
+                *between(slopes[1], (0.6, 1.0), f"{name}: slope of log time over log rows, cpa"),
                 at_most(slopes[0], 0.1, f"{name}: slope of log iterations over log rows, cpa"),
                 at_least(slopes[2], 1.2, f"{name}: slope of log time over log rows, SVC"),
                 at_least(ratio, 10.0, f"{name}, {last:,} rows: SVC's time over cpa's"),
@@ -158,9 +181,18 @@ def halves(X, y):
     return X[:n], y[:n], X[n:], y[n:]
 
 
-def error_of(coef, X, y) -> float:
+def error_of(scores, y) -> float:
     """Return the share of wrong rows, in percent."""
-    return 100.0 * float(np.mean(np.where(X @ coef > 0, 1, -1) != y))
+    return 100.0 * float(np.mean(np.where(scores > 0, 1, -1) != y))
+
+
+def break_even(scores, y) -> float:
+    """Return the precision of as many first rows as there are positive ones, in percent.
+
+    It is their recall as well: the break-even point of precision and recall.
+    """
+    n_positive = int(np.count_nonzero(y > 0))
+    return 100.0 * float(np.mean(y[np.argsort(-scores, kind="stable")[:n_positive]] > 0))
 
 
 def precision() -> str:
@@ -171,7 +203,7 @@ def precision() -> str:
         for (name, C_avg), ax in zip(COSTS.items(), axes):
             X, y, X_test, y_test = halves(*two_classes(name, 150_000))
             runs = {eps: cpa(X, y, C_avg, eps) for eps in accuracies}
-            errors = {eps: error_of(run.state.coef, X_test, y_test) for eps, run in runs.items()}
+            errors = {eps: error_of(X_test @ run.state.coef, y_test) for eps, run in runs.items()}
             limits = {eps: bound(X, C_avg, eps) for eps in accuracies}
             for eps, run in runs.items():
                 lines.append(
@@ -189,13 +221,15 @@ def precision() -> str:
             iterations = [run.iterations for run in runs.values()]
             fine = [abs(errors[eps] - errors[EPS]) for eps in accuracies if eps <= 1e-2]
             checks += [
-                at_most(
-                    slope(inverse, iterations), 1.0, f"{name}: slope of log iterations over 1/eps"
+                *between(
+                    slope(inverse, iterations),
+                    (0.25, 0.45),
+                    f"{name}: slope of log iterations over log 1/eps",
                 ),
                 at_most(
                     slope(inverse, [run.seconds for run in runs.values()]),
                     1.0,
-                    f"{name}: slope of log time over 1/eps",
+                    f"{name}: slope of log time over log 1/eps",
                 ),
                 all_of(
                     [runs[eps].iterations <= limits[eps] for eps in accuracies],
@@ -230,11 +264,15 @@ def cost() -> str:
                 rival.append(fit_seconds(model, X, y))
                 iterations.append(run.iterations)
                 seconds.append(run.seconds)
-                errors = [
-                    error_of(run.state.coef, X_test, y_test),
-                    100.0 * (1.0 - model.score(X_test, y_test)),
+                free = cpa(X, y, C_avg, intercept=Intercept.FREE)  # as SVC has it
+                scores = [
+                    X_test @ run.state.coef,
+                    X_test @ free.state.coef + free.state.offset,
+                    model.decision_function(X_test),
                 ]
-                apart.append(errors[0] - errors[1])
+                errors = [error_of(values, y_test) for values in scores]
+                points = [break_even(values, y_test) for values in scores[1:]]
+                apart.append(errors[1] - errors[2])
                 lines.append(
                     [
                         f"{name}, {C_avg:.0e}",
@@ -242,25 +280,31 @@ def cost() -> str:
                         f"{seconds[-1]:.2g} s",
                         f"{rival[-1]:.2g} s",
                         *(f"{error:.2f} %" for error in errors),
+                        *(f"{point:.2f} %" for point in points),
                     ]
                 )
             growth = slope(costs, iterations)
             lines.append([f"{name}, slope", f"{growth:.2f}", f"{slope(costs, seconds):.2f}"])
-            lines[-1] += [f"{slope(costs, rival):.2f}", "", ""]
+            lines[-1] += [f"{slope(costs, rival):.2f}", "", "", "", "", ""]
             checks += [
-                at_most(growth, 0.65, f"{name}: slope of log iterations over log C"),
+                *between(growth, (0.35, 0.65), f"{name}: slope of log iterations over log C"),
                 all_of(
                     [ours < theirs for ours, theirs in zip(seconds, rival)],
                     f"{name}: cpa takes less time than SVC",
                 ),
-                at_most(max(apart), 0.5, f"{name}: percentage points by which cpa errs more"),
+                at_most(
+                    max(apart),
+                    0.5,
+                    f"{name}: percentage points by which cpa errs more, with the same intercept",
+                ),
             ]
             ax.loglog(costs, iterations, "o-", label="iterations of cpa")
             root = [iterations[0] * np.sqrt(C_avg / costs[0]) for C_avg in costs]
             ax.loglog(costs, root, "--", label="square root of C")
             ax.set(xlabel="C_avg", ylabel="iterations")
             ax.legend()
-    header = ["data, C_avg", "iterations", "cpa", "SVC", "test error, cpa", "test error, SVC"]
+    header = ["data, C_avg", "iterations", "cpa", "SVC", "test error, cpa", "with intercept"]
+    header += ["SVC", "break-even, cpa with intercept", "SVC"]
     shows = "Iterations of cpa against C, both logarithmic"
     return finding(table(header, lines), checks, "joachims-cost", shows)
 
@@ -357,6 +401,7 @@ def pairs() -> str:
 
 
 SECTIONS = {
+    "program": program,
     "rows": rows,
     "precision": precision,
     "cost": cost,

@@ -60,6 +60,11 @@ def at_least(value: float, least: float, what: str) -> Check:
     return Check(value >= least, f"{what}: {value:.3g}, at least {least:.3g}")
 
 
+def between(value: float, limits: tuple[float, float], what: str) -> list[Check]:
+    """Check that a figure is within limits; above and below them are two things."""
+    return [at_least(value, limits[0], what), at_most(value, limits[1], what)]
+
+
 def all_of(holds: Iterable[bool], what: str) -> Check:
     """Check that something is so in every case, and that there are cases."""
     cases = [bool(case) for case in holds]
