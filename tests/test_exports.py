@@ -20,12 +20,14 @@ KINDS = ("two", "several", "words", "ordinal", "rank")
 
 def frame(n=90):
     rng = np.random.default_rng(0)
+    words = np.where(rng.random(n) < 0.2, None, rng.choice(["a", "b", "c"], n))
+    words[:2] = ["once", "only"]  # rare ones
     return pd.DataFrame(
         {
             "size in cm": np.where(rng.random(n) < 0.2, np.nan, rng.normal(30, 5, n)),
             "2nd": rng.integers(0, 5, n),
             'hue "?"': rng.choice(["red", "grün", 'quo"te', "back\\slash"], n),
-            "int": np.where(rng.random(n) < 0.2, None, rng.choice(["a", "b", "c"], n)),
+            "int": words,
             "ok": rng.random(n) < 0.5,
         }
     )

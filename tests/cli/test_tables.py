@@ -542,6 +542,18 @@ class TestTune:
             model = OrdinalSVC(C=0.1, tol=1e-8).fit(X[rest], y[rest])
             assert score == pytest.approx(-np.abs(model.predict(X[held_out]) - y[held_out]).mean())
 
+    def test_the_smallest_of_the_best(self, tmp_path):
+        lines = [f"{i % 5},{(i % 5) * 10}\n" for i in range(50)]  # every C ranks them perfectly
+        (tmp_path / "t.csv").write_text("size,stage\n" + "".join(lines))
+        report = strict_json(
+            succeed(
+                *("tune", tmp_path / "t.csv", "--target", "stage", "--task", "rank"),
+                *("--Cs", "3,1,2", "--folds", "3", "--json"),
+            )
+        )
+        assert report["mean_scores"] == [1.0, 1.0, 1.0]
+        assert report["best_C"] == 1.0
+
     def test_bad_scoring(self, train):
         options = ("--target", "stage", "--task", "ordinal")
         refuse("tune", train, *options, "--scoring", "f1", naming=["neg_mean_absolute_error"])
