@@ -1,6 +1,7 @@
 """What `widemargin train` and `tune` share: checks, training data and the fit itself."""
 
 import warnings
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -132,27 +133,26 @@ def _check_whole(y: np.ndarray) -> None:
         )
 
 
-def parameters(context: typer.Context, data: Data) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return parameters that the estimators of all tasks have, and those of a classifier."""
+def estimator(context: typer.Context, kind: type, data: Data, **others: Any) -> Any:
+    """Return an estimator of a kind whose parameters are the options of the same names.
+
+    `others` are parameters that no option spells, or that another value has to replace.
+    """
     given = context.params
     quiet = given["quiet"] or given["json"]
-    shared = {name: given[name] for name in ("tol", "max_iter", "max_time", "n_jobs")}
-    shared |= {
-        "solver": str(given["solver"]),
-        "device": given["device"].value,
-        "verbose": 0 if quiet else 1,
-    }
-    classify = {
-        "loss": given["loss"].value,
-        "multi_class": given["multi_class"].value,
+    values = {name: _plain(value) for name, value in given.items()} | {
         "fit_intercept": not given["no_intercept"],
-        "penalized_intercept": given["penalized_intercept"],
         "class_weight": class_weight(given["class_weight"], data.y),
         "random_state": given["seed"],
-        "probability": given["probability"],
-        "memory_budget": given["memory_budget"],
+        "verbose": 0 if quiet else 1,
+        **others,
     }
-    return shared, classify
+    wanted = kind().get_params(deep=False)
+    return kind(**{name: values[name] for name in wanted if name in values})
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, StrEnum) else value
 
 
 def class_weight(text: str | None, y: np.ndarray) -> str | dict[Any, float] | None:

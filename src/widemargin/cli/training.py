@@ -67,14 +67,8 @@ def run(context: typer.Context) -> None:
 
 def make_model(context: typer.Context, data: Data) -> Any:
     """Return the estimator that the options of `train` describe."""
-    given, task = context.params, context.params["task"]
-    shared, classify = fitting.parameters(context, data)
-    shared["C"] = given["C"]
-    if task is TaskName.classify:
-        return LinearSVC(**shared, **classify, checkpoint=given["checkpoint"])
-    if task is TaskName.ordinal:
-        return OrdinalSVC(**shared)
-    return LinearRanker(**shared, normalization=given["normalization"].value)
+    kinds = {TaskName.classify: LinearSVC, TaskName.ordinal: OrdinalSVC}
+    return fitting.estimator(context, kinds.get(context.params["task"], LinearRanker), data)
 
 
 def early_stop(model: Any) -> str:

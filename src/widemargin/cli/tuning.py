@@ -109,19 +109,18 @@ def check_scoring(task: TaskName, name: str | None) -> str:
 def search(context: typer.Context, rows: Data, scoring: str) -> Any:
     """Return the fitted search; rows of one group stay in one fold."""
     given, task = context.params, context.params["task"]
-    shared, classify = fitting.parameters(context, rows)
     if task is TaskName.classify:
         cv = given["folds"] if rows.qid is None else StratifiedGroupKFold(given["folds"])
-        model = LinearSVCCV(cv=cv, Cs=given["Cs"], scoring=scoring, **shared, **classify)
+        model = fitting.estimator(context, LinearSVCCV, rows, cv=cv, scoring=scoring)
         fitting.fit(model, rows, groups=rows.qid)
         return model
-    max_time, verbose = shared.pop("max_time"), shared.pop("verbose")
-    if task is TaskName.ordinal:
-        model = OrdinalSVC(**shared)
-    else:
-        model = LinearRanker(**shared, normalization=given["normalization"].value)
+    kind = OrdinalSVC if task is TaskName.ordinal else LinearRanker
+    # The search itself has the limit of time, and shows its progress.
+    model = fitting.estimator(context, kind, rows, max_time=None, verbose=0)
     Cs, folds = check_costs("--Cs", given["Cs"]), given["folds"]
-    return OrderSearch(model, Cs, folds, scoring, task.value, max_time, verbose).fit(rows)
+    verbose = 0 if given["quiet"] or given["json"] else 1
+    limits = given["max_time"], verbose
+    return OrderSearch(model, Cs, folds, scoring, task.value, *limits).fit(rows)
 
 
 def summarise(task: TaskName, model: Any, data: Data) -> dict[str, Any]:
