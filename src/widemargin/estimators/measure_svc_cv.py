@@ -5,16 +5,14 @@ from typing import Any, Self
 import numpy as np
 from numpy import ndarray as Array
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import GroupKFold, check_cv
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
-from widemargin.estimators.measure_svc import MeasureSVC
+from widemargin.estimators.measure_svc import MeasureModel, MeasureSVC
 from widemargin.estimators.validation import check_costs, check_matrix, check_weights
 
 
-class MeasureSVCCV(ClassifierMixin, BaseEstimator):
+class MeasureSVCCV(MeasureModel):
     """`MeasureSVC` whose C is chosen by cross-validation, by the measure itself.
 
     Each fold is trained from the smallest C to the largest, each time from the solution and the
@@ -48,9 +46,6 @@ class MeasureSVCCV(ClassifierMixin, BaseEstimator):
         self.Cs = Cs
         self.cv = cv
         self.parameters = parameters
-
-    def __sklearn_tags__(self) -> Tags:
-        return MeasureSVC().__sklearn_tags__()
 
     def fit(
         self,
@@ -90,24 +85,3 @@ class MeasureSVCCV(ClassifierMixin, BaseEstimator):
         for name in ("classes_", "coef_", "intercept_", "certificate_"):
             setattr(self, name, getattr(best, name))
         return self
-
-    def decision_function(self, X: Any) -> Array:
-        """Return the score of each row, (n,); the second class is predicted above zero."""
-        check_is_fitted(self)
-        return self.best_estimator_.decision_function(X)
-
-    def predict(self, X: Any) -> Array:
-        """Return the predicted label of each row, (n,)."""
-        accepted = np.asarray(self.decision_function(X)) > 0.0
-        return self.classes_[accepted.astype(int)]
-
-    def score(
-        self,
-        X: Any,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        qid: ArrayLike | None = None,
-    ) -> float:
-        """Return the measure of the model on these rows; as `MeasureSVC.score`."""
-        check_is_fitted(self)
-        return self.best_estimator_.score(X, y, sample_weight, qid)
