@@ -1,5 +1,6 @@
 """A classifier trained for a measure that chooses its own C."""
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -74,7 +75,9 @@ class MeasureSVCCV(MeasureModel):
             of_rest = labels[held_out], part(weights, held_out), part(groups, held_out)
             X_train, X_rest = X[train], X[held_out]
             for place in order:
-                model.set_params(C=float(costs[place])).fit(X_train, *of_train)
+                with warnings.catch_warnings():  # small C make small weights, and that is all
+                    warnings.simplefilter("ignore", UserWarning)
+                    model.set_params(C=float(costs[place])).fit(X_train, *of_train)
                 self.scores_[fold, place] = model.score(X_rest, *of_rest)
         means = self.scores_.mean(axis=0)[order]
         if np.isnan(means).all():
