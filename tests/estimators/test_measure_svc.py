@@ -104,6 +104,10 @@ def test_rows_on_disk_and_sparse(tmp_path):
         disk = MeasureSVC(measure, C=0.1, solver="ocas").fit(open_rows(tmp_path / "rows"), labels)
         assert disk.certificate_.primal == pytest.approx(memory.certificate_.primal, rel=1e-3)
         np.testing.assert_array_equal(disk.predict(rows), memory.predict(rows))
+    on_disk = open_rows(tmp_path / "rows")
+    search = MeasureSVCCV(Cs=[0.01, 0.1], cv=2).fit(on_disk, labels)
+    twin = MeasureSVCCV(Cs=[0.01, 0.1], cv=2).fit(rows, labels)
+    np.testing.assert_allclose(search.scores_, twin.scores_, atol=0.02)
 
 
 def test_starts():

@@ -9,7 +9,9 @@ from numpy.typing import ArrayLike
 from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils.validation import column_or_1d
 
+from widemargin.data import as_rows
 from widemargin.estimators.measure_svc import MeasureModel, MeasureSVC
+from widemargin.estimators.path import pick
 from widemargin.estimators.validation import check_costs, check_matrix, check_weights
 
 
@@ -58,7 +60,7 @@ class MeasureSVCCV(MeasureModel):
         """Choose C, and fit the model at that C to all rows; as `MeasureSVC.fit`."""
         costs, given = check_costs("Cs", self.Cs), self.parameters or {}
         X, labels = check_matrix(self, X, reset=True), column_or_1d(y, warn=True)
-        weights = check_weights(sample_weight, X)
+        weights, rows = check_weights(sample_weight, X), as_rows(X)
         groups = None if qid is None else column_or_1d(qid)
         by_groups = groups is not None and isinstance(self.cv, int)
         splitter = GroupKFold(self.cv) if by_groups else check_cv(self.cv, labels, classifier=True)
@@ -73,7 +75,7 @@ class MeasureSVCCV(MeasureModel):
             model = MeasureSVC(self.measure, **given).set_params(warm_start=True)
             of_train = labels[train], part(weights, train), part(groups, train)
             of_rest = labels[held_out], part(weights, held_out), part(groups, held_out)
-            X_train, X_rest = X[train], X[held_out]
+            X_train, X_rest = pick(rows, train), pick(rows, held_out)
             for place in order:
                 with warnings.catch_warnings():  # small C make small weights, and that is all
                     warnings.simplefilter("ignore", UserWarning)

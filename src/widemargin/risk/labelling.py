@@ -91,8 +91,7 @@ class LabellingRisk(CodedRisk):
             pulls = sign * scale
             if self.measure.is_of_fixed_size:
                 pulls = pulls * swaps / np.maximum(1, side.count(wrong))
-            pulls = pulls[side.member[wrong]]
-            slope += np.bincount(side.rows[wrong], pulls, minlength=self.n_rows)
+            side.add(pulls, wrong, slope)
         height = float((scale * self.sizes * np.where(scale > 0.0, losses, 0.0)).sum())
         return Cut(np.nan, slope, height, None, int(counts[0].sum() + counts[1].sum()))
 
@@ -168,14 +167,28 @@ class Side:
     def first(self, counts: Array, order: Array) -> Array:
         """Return which units, (m,), are among the first `counts` of their groups in an order."""
         chosen = np.zeros(order.size, dtype=bool)
+        if counts.size == 1:
+            chosen[order[: counts[0]]] = True
+            return chosen
         places = np.arange(order.size) - self.starts[self.member]
         chosen[order] = places < counts[self.member]
         return chosen
 
     def count(self, chosen: Array) -> Array:
         """Return how many units of each group are chosen, (g,)."""
+        if self.sizes.size == 1:
+            return np.array([np.count_nonzero(chosen)])
         return np.bincount(self.member[chosen], minlength=self.sizes.size)
 
     def sums(self, values: Array) -> Array:
         """Return the sums over the units of each group, (g,), of values of the rows, (n,)."""
         return np.bincount(self.member, values[self.rows], minlength=self.sizes.size)
+
+    def add(self, values: Array, chosen: Array, total: Array) -> None:
+        """Add the values of groups, (g,), to `total` (n,) for each of the chosen units."""
+        rows = self.rows[chosen]
+        of_units = values[0] if values.size == 1 else values[self.member[chosen]]
+        if self.once.size == self.rows.size:
+            total[rows] += of_units
+        else:
+            total += np.bincount(rows, np.broadcast_to(of_units, rows.shape), total.size)
