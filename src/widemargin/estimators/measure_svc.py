@@ -233,16 +233,18 @@ class MeasureSVC(CallbackSupportMixin, MeasureModel):
             setattr(self, name, value)
         self.dual_, self.n_samples_fit_ = fit.states[0].dual, rows.n_rows
         fit.record()
-        if self.certificate_.primal >= (1.0 - self.tol) * problem.risk.value(
-            np.zeros(rows.n_rows)
-        ):
+        self._warn_of_zero_weights(problem)
+        return self
+
+    def _warn_of_zero_weights(self, problem: "MeasureProblem") -> None:
+        at_zero = problem.risk.value(np.zeros(problem.rows.n_rows))
+        if self.certificate_.primal >= (1.0 - self.tol) * at_zero:
             warnings.warn(
                 f"zero weights are as good for the bound on the loss in {self.measure!r}, up to "
                 "tol: raise C; or, if the classes overlap too much, take another measure",
                 UserWarning,
-                stacklevel=4,  # past two decorators, to the caller of fit
+                stacklevel=5,  # past two decorators, to the caller of fit
             )
-        return self
 
     def _problem(
         self, rows: Rows, y: Array, qid: ArrayLike | None, sample_weight: ArrayLike | None
