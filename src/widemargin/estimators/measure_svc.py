@@ -321,13 +321,12 @@ class MeasureProblem:
         """Return the state at a fitted classifier; None for none, or one of other features."""
         if model is None or model.coef_.shape != (1, self.rows.n_features):
             return None
-        zero = State.zero(self[0])
-        is_free = self.intercept is not Intercept.NONE
-        offset = float(model.intercept_[0]) if is_free else 0.0
-        dual = zero.dual
-        if with_dual and model.n_samples_fit_ == self.rows.n_rows and self._takes(model.dual_):
-            dual = model.dual_
-        return State(np.asarray(model.coef_[0], dtype=np.float64), offset, dual)
+        kept = with_dual and model.n_samples_fit_ == self.rows.n_rows and self._takes(model.dual_)
+        dual = model.dual_ if kept else State.zero(self[0]).dual
+        return State(np.asarray(model.coef_[0], np.float64), self._offset(model), dual)
+
+    def _offset(self, model: Any) -> float:
+        return 0.0 if self.intercept is Intercept.NONE else float(model.intercept_[0])
 
     def _takes(self, dual: Any) -> bool:
         """Return whether a dual point of an earlier fit is of the kind of this risk's."""
@@ -337,6 +336,4 @@ class MeasureProblem:
 
     def state(self, model: MeasureSVC) -> State:
         """Return the state of the model that was fitted to this problem."""
-        is_free = self.intercept is not Intercept.NONE
-        offset = float(model.intercept_[0]) if is_free else 0.0
-        return State(model.coef_[0], offset, model.dual_)
+        return State(model.coef_[0], self._offset(model), model.dual_)
