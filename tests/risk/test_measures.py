@@ -231,3 +231,20 @@ def test_labellings_that_are_none_of_the_measure_prove_nothing():
 def test_names_that_are_none(name):
     with pytest.raises(ValueError, match="measure must be one of f1"):
         measure_called(name)
+
+
+@pytest.mark.parametrize("name", ["f0.1", "f0.25", "f1", "f3", "recall@precision=0.4", "prbep"])
+def test_the_best_of_all_counts(name):
+    """More rows than all labellings allow: over all pairs of counts, written out."""
+    measure = measure_called(name)
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        y, scale = rng.permutation([1] * 25 + [-1] * 35), rng.choice([0.03, 0.3, 3.0])
+        S = scale * (rng.normal(size=60) + rng.choice([-1.0, 0.0, 1.0]) * y)
+        high, low = np.sort(S[y > 0]), np.sort(S[y < 0])[::-1]
+        missed, accepted = np.meshgrid(np.arange(26), np.arange(36), indexing="ij")
+        losses = measure.losses(missed, accepted, np.array(25), np.array(35))
+        lost = np.append(0.0, np.cumsum(high))[missed]
+        gained = np.append(0.0, np.cumsum(low))[accepted]
+        best = np.nanmax(60 * losses - lost + gained)
+        assert risk_of(name, y).value(S) == pytest.approx(max(0.0, best), abs=1e-9)

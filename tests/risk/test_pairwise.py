@@ -153,7 +153,7 @@ def test_scores_that_are_hard_to_sort(S):
     group, place = rng.integers(0, 3, S.size), np.arange(S.size)
     by_group = np.argsort(group, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(group))])
-    order, in_order = module._sorted(S[by_group], starts, group[by_group])
+    order, in_order = module.sorted_by_group(S[by_group], starts, group[by_group])
     np.testing.assert_array_equal(np.sort(order), place)
     np.testing.assert_array_equal(in_order, S[by_group][order])
     for begin, end in pairwise(starts):

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from widemargin import threads
 from widemargin.dask import tasks
 from widemargin.dask.questions import RankingRecipe
-from widemargin.dask.training import ClusterModel, Job, Problems, graded_part
+from widemargin.dask.training import ClusterModel, Job, Problems, fitted, graded_part
 from widemargin.estimators.linear_ranker import LinearRanker as LocalLinearRanker
 from widemargin.estimators.ranking import NORMALIZATIONS
 from widemargin.estimators.validation import check_choice
@@ -90,9 +90,7 @@ class LinearRanker(ClusterModel):
         """Return a `widemargin.LinearRanker` that makes the same predictions on one machine."""
         check_is_fitted(self)
         local = self._local()
-        for name, value in vars(self).items():
-            if name.endswith("_"):
-                setattr(local, name, value)
+        local.__dict__.update(fitted(self))
         return local
 
 

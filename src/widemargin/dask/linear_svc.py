@@ -123,9 +123,8 @@ class LinearSVC(ClassifierMixin, ClusterModel):
         """
         check_is_fitted(self)
         local = self._local()
-        for name in ("classes_", "coef_", "intercept_", "n_features_in_", "n_iter_"):
-            setattr(local, name, getattr(self, name))
-        for name in ("certificate_", "history_", "status_", "solver_"):
+        names = ("classes_", "coef_", "intercept_", "n_features_in_", "n_iter_", "certificate_")
+        for name in (*names, "history_", "status_", "solver_"):
             setattr(local, name, getattr(self, name))
         shape = (self.coef_.shape[0], self.n_samples_fit_)
         local.dual_variables_ = scipy.sparse.csr_array(shape)

@@ -26,7 +26,7 @@ from widemargin.dask.folds import (
     name_held_out,
 )
 from widemargin.dask.linear_svc import LinearSVC
-from widemargin.dask.training import ClusterModel, Job, Training, split_part
+from widemargin.dask.training import ClusterModel, Job, Training, fitted, split_part
 from widemargin.estimators.fitting import like
 from widemargin.estimators.linear_svc import LinearSVC as LocalLinearSVC
 from widemargin.estimators.linear_svc_cv import LinearSVCCV as LocalLinearSVCCV
@@ -166,7 +166,7 @@ class LinearSVCCV(ClassifierMixin, ClusterModel):
 
     def _keep(self, search: "_Search") -> None:
         """Set the attributes that a search has found, however it ended."""
-        for name in [name for name in vars(self) if name.endswith("_")]:
+        for name in fitted(self):
             delattr(self, name)  # of an earlier fit
         self.Cs_, self.scores_, self.relative_gaps_ = search.costs, search.scores, search.gaps
         self.n_rounds_, self.status_ = search.training.rounds.count, "interrupted"
@@ -174,9 +174,7 @@ class LinearSVCCV(ClassifierMixin, ClusterModel):
             self.C_ = float(search.costs[search.best])
         if hasattr(search.model, "coef_"):
             self.best_estimator_ = search.model
-            for name, value in vars(search.model).items():
-                if name.endswith("_"):
-                    setattr(self, name, value)
+            self.__dict__.update(fitted(search.model))
 
     def to_local(self) -> LocalLinearSVCCV:
         """Return a `widemargin.LinearSVCCV` that makes the same predictions on one machine.
@@ -188,9 +186,7 @@ class LinearSVCCV(ClassifierMixin, ClusterModel):
         local.best_estimator_ = self.best_estimator_.to_local()
         for name in ("C_", "Cs_", "scores_", "relative_gaps_"):
             setattr(local, name, getattr(self, name))
-        for name, value in vars(local.best_estimator_).items():
-            if name.endswith("_"):
-                setattr(local, name, value)
+        local.__dict__.update(fitted(local.best_estimator_))
         return local
 
 

@@ -40,6 +40,11 @@ from widemargin.solvers.bundle import Bundle
 from widemargin.solvers.cutting_plane import no_planes
 
 
+def fitted(model: BaseEstimator) -> dict[str, Any]:
+    """Return the attributes that a fit has set."""
+    return {name: value for name, value in vars(model).items() if name.endswith("_")}
+
+
 class ClusterModel(BaseEstimator):
     """A linear model that is trained on a cluster."""
 

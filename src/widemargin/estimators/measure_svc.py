@@ -1,5 +1,6 @@
 """A linear classifier that is trained for a measure, as a scikit-learn estimator."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -12,8 +13,8 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin import threads
-from widemargin.data import Rows
-from widemargin.data.devices import placed
+from widemargin.data import Rows, as_rows
+from widemargin.data.devices import is_on_gpu
 from widemargin.data.memory import RowsInMemory
 from widemargin.estimators.fitting import Fit, load_if_fits
 from widemargin.estimators.measuring import best_threshold, measured
@@ -46,7 +47,52 @@ from widemargin.solvers import auto
 from widemargin.solvers.registry import RiskKind, names
 
 
-class MeasureSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class MeasureModel(ClassifierMixin, BaseEstimator):
+    """The predictions of a model of two classes, and their measure."""
+
+    measure: str
+    classes_: Array
+    coef_: Array
+    intercept_: Array
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the score of each row, (n,); the second class is predicted above zero."""
+        check_is_fitted(self)
+        return linear_scores(check_matrix(self, X, reset=False), self.coef_[0], self.intercept_[0])
+
+    def predict(self, X: Any) -> Array:
+        """Return the predicted label of each row, (n,)."""
+        accepted = np.asarray(self.decision_function(X)) > 0.0
+        return self.classes_[accepted.astype(int)]
+
+    def score(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        qid: ArrayLike | None = None,
+    ) -> float:
+        """Return the measure of the model on these rows: with `qid`, its mean over groups."""
+        scores = np.asarray(self.decision_function(X), dtype=np.float64)
+        positive = places_of(check_labels(y), self.classes_) == 1
+        weights = check_weights(sample_weight, scores[:, None])
+        weights = np.ones(scores.size) if weights is None else weights
+        measure, groups = measure_called(self.measure), check_groups(qid, scores.size)
+        if groups is None:
+            return measured(measure, positive, scores, weights)
+        order = np.argsort(groups, kind="stable")
+        parts = np.split(order, np.cumsum(np.bincount(groups))[:-1])
+        found = [measured(measure, positive[p], scores[p], weights[p]) for p in parts]
+        return float(np.nanmean(found))
+
+
+class MeasureSVC(CallbackSupportMixin, MeasureModel):
     """Linear classification of two classes, trained for a measure, with a certificate.
 
     Minimises 1/2 |w|^2 + r, where r is a convex bound on C times the number of rows times the loss
@@ -121,12 +167,6 @@ class MeasureSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.classifier_tags.multi_class = False
-        return tags
-
     def _check_parameters(self) -> None:
         measure = measure_called(self.measure)
         check_positive("C", self.C)
@@ -168,9 +208,11 @@ class MeasureSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self : MeasureSVC
         """
         self._check_parameters()
+        if is_on_gpu(X):
+            raise TypeError("MeasureSVC trains on the host, and X is on a GPU")
         previous = self if self.warm_start and hasattr(self, "dual_") else None
         X = check_matrix(self, X, reset=True)
-        rows = load_if_fits(placed(X, "cpu"), self)
+        rows = load_if_fits(as_rows(X), self)
         labels = check_labels(y)
         check_same_length(X, labels)
         classes = np.unique(labels)
@@ -191,7 +233,18 @@ class MeasureSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             setattr(self, name, value)
         self.dual_, self.n_samples_fit_ = fit.states[0].dual, rows.n_rows
         fit.record()
+        self._warn_of_zero_weights(problem)
         return self
+
+    def _warn_of_zero_weights(self, problem: "MeasureProblem") -> None:
+        at_zero = problem.risk.value(np.zeros(problem.rows.n_rows))
+        if self.certificate_.primal >= (1.0 - self.tol) * at_zero:
+            warnings.warn(
+                f"zero weights are as good for the bound on the loss in {self.measure!r}, up to "
+                "tol: raise C; or, if the classes overlap too much, take another measure",
+                UserWarning,
+                stacklevel=5,  # past two decorators, to the caller of fit
+            )
 
     def _problem(
         self, rows: Rows, y: Array, qid: ArrayLike | None, sample_weight: ArrayLike | None
@@ -199,36 +252,6 @@ class MeasureSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         codes = places_of(y, self.classes_)
         weights = check_weights(sample_weight, rows)
         return MeasureProblem(self, rows, codes, weights, check_groups(qid, codes.size))
-
-    def decision_function(self, X: Any) -> Array:
-        """Return the score of each row, (n,); the second class is predicted above zero."""
-        check_is_fitted(self)
-        return linear_scores(check_matrix(self, X, reset=False), self.coef_[0], self.intercept_[0])
-
-    def predict(self, X: Any) -> Array:
-        """Return the predicted label of each row, (n,)."""
-        accepted = np.asarray(self.decision_function(X)) > 0.0
-        return self.classes_[accepted.astype(int)]
-
-    def score(
-        self,
-        X: Any,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        qid: ArrayLike | None = None,
-    ) -> float:
-        """Return the measure of the model on these rows: with `qid`, its mean over groups."""
-        scores = np.asarray(self.decision_function(X), dtype=np.float64)
-        positive = places_of(check_labels(y), self.classes_) == 1
-        weights = check_weights(sample_weight, scores[:, None])
-        weights = np.ones(scores.size) if weights is None else weights
-        measure, groups = measure_called(self.measure), check_groups(qid, scores.size)
-        if groups is None:
-            return measured(measure, positive, scores, weights)
-        order = np.argsort(groups, kind="stable")
-        parts = np.split(order, np.cumsum(np.bincount(groups))[:-1])
-        found = [measured(measure, positive[p], scores[p], weights[p]) for p in parts]
-        return float(np.nanmean(found))
 
 
 class MeasureProblem:
@@ -298,13 +321,12 @@ class MeasureProblem:
         """Return the state at a fitted classifier; None for none, or one of other features."""
         if model is None or model.coef_.shape != (1, self.rows.n_features):
             return None
-        zero = State.zero(self[0])
-        is_free = self.intercept is not Intercept.NONE
-        offset = float(model.intercept_[0]) if is_free else 0.0
-        dual = zero.dual
-        if with_dual and model.n_samples_fit_ == self.rows.n_rows and self._takes(model.dual_):
-            dual = model.dual_
-        return State(np.asarray(model.coef_[0], dtype=np.float64), offset, dual)
+        kept = with_dual and model.n_samples_fit_ == self.rows.n_rows and self._takes(model.dual_)
+        dual = model.dual_ if kept else State.zero(self[0]).dual
+        return State(np.asarray(model.coef_[0], np.float64), self._offset(model), dual)
+
+    def _offset(self, model: Any) -> float:
+        return 0.0 if self.intercept is Intercept.NONE else float(model.intercept_[0])
 
     def _takes(self, dual: Any) -> bool:
         """Return whether a dual point of an earlier fit is of the kind of this risk's."""
@@ -314,6 +336,4 @@ class MeasureProblem:
 
     def state(self, model: MeasureSVC) -> State:
         """Return the state of the model that was fitted to this problem."""
-        is_free = self.intercept is not Intercept.NONE
-        offset = float(model.intercept_[0]) if is_free else 0.0
-        return State(model.coef_[0], offset, model.dual_)
+        return State(model.coef_[0], self._offset(model), model.dual_)

@@ -1,20 +1,21 @@
 """A classifier trained for a measure that chooses its own C."""
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
 from numpy import ndarray as Array
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import GroupKFold, check_cv
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
-from widemargin.estimators.measure_svc import MeasureSVC
+from widemargin.data import as_rows
+from widemargin.estimators.measure_svc import MeasureModel, MeasureSVC
+from widemargin.estimators.path import pick
 from widemargin.estimators.validation import check_costs, check_matrix, check_weights
 
 
-class MeasureSVCCV(ClassifierMixin, BaseEstimator):
+class MeasureSVCCV(MeasureModel):
     """`MeasureSVC` whose C is chosen by cross-validation, by the measure itself.
 
     Each fold is trained from the smallest C to the largest, each time from the solution and the
@@ -49,9 +50,6 @@ class MeasureSVCCV(ClassifierMixin, BaseEstimator):
         self.cv = cv
         self.parameters = parameters
 
-    def __sklearn_tags__(self) -> Tags:
-        return MeasureSVC().__sklearn_tags__()
-
     def fit(
         self,
         X: Any,
@@ -62,7 +60,7 @@ class MeasureSVCCV(ClassifierMixin, BaseEstimator):
         """Choose C, and fit the model at that C to all rows; as `MeasureSVC.fit`."""
         costs, given = check_costs("Cs", self.Cs), self.parameters or {}
         X, labels = check_matrix(self, X, reset=True), column_or_1d(y, warn=True)
-        weights = check_weights(sample_weight, X)
+        weights, rows = check_weights(sample_weight, X), as_rows(X)
         groups = None if qid is None else column_or_1d(qid)
         by_groups = groups is not None and isinstance(self.cv, int)
         splitter = GroupKFold(self.cv) if by_groups else check_cv(self.cv, labels, classifier=True)
@@ -77,9 +75,11 @@ class MeasureSVCCV(ClassifierMixin, BaseEstimator):
             model = MeasureSVC(self.measure, **given).set_params(warm_start=True)
             of_train = labels[train], part(weights, train), part(groups, train)
             of_rest = labels[held_out], part(weights, held_out), part(groups, held_out)
-            X_train, X_rest = X[train], X[held_out]
+            X_train, X_rest = pick(rows, train), pick(rows, held_out)
             for place in order:
-                model.set_params(C=float(costs[place])).fit(X_train, *of_train)
+                with warnings.catch_warnings():  # small C make small weights, and that is all
+                    warnings.simplefilter("ignore", UserWarning)
+                    model.set_params(C=float(costs[place])).fit(X_train, *of_train)
                 self.scores_[fold, place] = model.score(X_rest, *of_rest)
         means = self.scores_.mean(axis=0)[order]
         if np.isnan(means).all():
@@ -90,24 +90,3 @@ class MeasureSVCCV(ClassifierMixin, BaseEstimator):
         for name in ("classes_", "coef_", "intercept_", "certificate_"):
             setattr(self, name, getattr(best, name))
         return self
-
-    def decision_function(self, X: Any) -> Array:
-        """Return the score of each row, (n,); the second class is predicted above zero."""
-        check_is_fitted(self)
-        return self.best_estimator_.decision_function(X)
-
-    def predict(self, X: Any) -> Array:
-        """Return the predicted label of each row, (n,)."""
-        accepted = np.asarray(self.decision_function(X)) > 0.0
-        return self.classes_[accepted.astype(int)]
-
-    def score(
-        self,
-        X: Any,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        qid: ArrayLike | None = None,
-    ) -> float:
-        """Return the measure of the model on these rows; as `MeasureSVC.score`."""
-        check_is_fitted(self)
-        return self.best_estimator_.score(X, y, sample_weight, qid)

@@ -118,23 +118,24 @@ class Risk(ABC):
     def cut(self, S: Array) -> Cut:
         """Return a plane below r that touches it at S."""
 
-    @abstractmethod
     def line(self, S: Array, D: Array) -> Line:
         """Return r along S + step * D."""
+        return CutLine(self, S, D)
 
 
 class CutLine:
     """Any risk along S + step * D, from its cuts."""
 
-    def __init__(self, risk: Risk, S: Array, D: Array):
+    def __init__(self, risk: Any, S: Array, D: Array):
         self.risk, self.S, self.D = risk, S, D
 
     def evaluate(self, steps: ArrayLike) -> LineSums:
         steps = np.asarray(steps, dtype=np.float64)
-        values, slopes = np.transpose(threads.run(self._at, [(step,) for step in steps]))
+        values, slopes = np.transpose(threads.run(self.at, [(step,) for step in steps]))
         return LineSums(values, slopes, np.zeros(steps.size), np.empty((steps.size, 0)))
 
-    def _at(self, step: float) -> tuple[float, float]:
+    def at(self, step: float) -> tuple[float, float]:
+        """Return value and slope at a step."""
         cut = self.risk.cut(self.S + step * self.D)
         return cut.value, float(cut.slope @ self.D)
 

@@ -20,29 +20,14 @@ again: it computes the loss of any labelling by its counts, and knows the plane.
 import numpy as np
 from numpy import ndarray as Array
 
-from widemargin.passes.sweeps import sorted_by_group
-from widemargin.risk.base import Bound, CodedRisk, Cut, CutLine
-from widemargin.risk.measures import Measure, Sorted
+from widemargin.risk.base import CodedRisk, Cut
+from widemargin.risk.measures import Measure
+from widemargin.risk.sides import TwoSidedRisk
 from widemargin.rounding import gamma
 
 
-class LabellingRisk(CodedRisk):
-    """The risk of a measure of two counts.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Labels, -1 or +1.
-    C : float
-    measure : Measure
-    counts : ndarray of int, shape (n,), or None
-        How often each row counts, 0 or more times. None: once.
-    group : ndarray of int, shape (n,), or None
-        Group of each row. The risk is the mean over groups, times the number of rows. None: all
-        rows are one group. Groups without rows of both labels are left out.
-    """
-
-    outputs = ()
+class LabellingRisk(TwoSidedRisk, CodedRisk):
+    """The risk of a measure of two counts; see `TwoSidedRisk`."""
 
     def __init__(
         self,
@@ -52,24 +37,18 @@ class LabellingRisk(CodedRisk):
         counts: Array | None = None,
         group: Array | None = None,
     ):
-        self.measure, self.n_rows = measure, y.size
-        self.takes_intercept = measure.takes_intercept
-        self.sides = Sides(y, counts, group)
-        self.sizes = self.sides.sizes
-        #: c of each group, (g,)
-        self.scale = C * self.sides.weight
+        super().__init__(y, C, counts, group)
+        self.measure, self.takes_intercept = measure, measure.takes_intercept
 
-    def value(self, S: Array) -> float:
-        return self.cut(S).value
-
-    def cut(self, S: Array) -> Cut:
+    def worst(self, S: Array) -> tuple[Cut, float]:
         high, low = self.sides.high, self.sides.low
         (missed_first, up), (accepted_first, down) = high.sorted(S, 1.0), low.sorted(S, -1.0)
-        cuts = self.measure.worst(self.sizes.astype(np.float64), up, down)
+        cuts = self.measure.worst(self.sides.sizes.astype(np.float64), up, down)
         wrong = high.first(cuts[:, 0], missed_first), low.first(cuts[:, 1], accepted_first)
-        plane = self._plane(*wrong)
-        value = plane.constant + float(plane.slope @ S)
-        return plane._replace(value=value, code=np.packbits(np.concatenate(wrong)))
+        plane = self._plane(*wrong)._replace(code=np.packbits(np.concatenate(wrong)))
+        # The labelling is the worst one but for rounding in sums of scores.
+        sums = high.sums(np.abs(S)) + low.sums(np.abs(S))
+        return plane, gamma(8 * self.n_rows + 64) * (float(self.scale @ sums) + plane.constant)
 
     def decoded(self, code: Array) -> Cut:
         n_high, n_low = self.sides.high.rows.size, self.sides.low.rows.size
@@ -91,22 +70,9 @@ class LabellingRisk(CodedRisk):
             pulls = sign * scale
             if self.measure.is_of_fixed_size:
                 pulls = pulls * swaps / np.maximum(1, side.count(wrong))
-            pulls = pulls[side.member[wrong]]
-            slope += np.bincount(side.rows[wrong], pulls, minlength=self.n_rows)
-        height = float((scale * self.sizes * np.where(scale > 0.0, losses, 0.0)).sum())
+            side.add(pulls, wrong, slope)
+        height = float((scale * self.sides.sizes * np.where(scale > 0.0, losses, 0.0)).sum())
         return Cut(np.nan, slope, height, None, int(counts[0].sum() + counts[1].sum()))
-
-    def bound(self, S: Array, error: Array, low: Array | None = None) -> Bound:
-        worst = self.sides.worst_scores(S, error if low is None else error + np.abs(low))
-        cut = self.cut(worst)
-        # The labelling is the worst one but for rounding in sums of scores.
-        sums = self.sides.high.sums(np.abs(worst)) + self.sides.low.sums(np.abs(worst))
-        blur = gamma(8 * self.n_rows + 64) * (float(self.scale @ sums) + cut.constant)
-        moved = float(np.abs(cut.slope) @ np.abs(worst - S))
-        return Bound(cut.value + blur, moved + 2.0 * blur)
-
-    def line(self, S: Array, D: Array) -> CutLine:
-        return CutLine(self, S, D)
 
     def first_codes(self) -> list[Array]:
         are_high = np.repeat([True, False], [self.sides.high.rows.size, self.sides.low.rows.size])
@@ -116,66 +82,3 @@ class LabellingRisk(CodedRisk):
         """Return the least sum of |slopes| of `first_codes`, and the largest one times |x_i|."""
         slopes = [np.abs(self.decoded(code).slope) for code in self.first_codes()]
         return min(float(s.sum()) for s in slopes), max(float(s @ lengths) for s in slopes)
-
-
-class Sides:
-    """Positive and negative rows, group by group, as often as they count.
-
-    Groups without rows of both labels are left out. `sizes` (g,) are their numbers of rows, and
-    `weight` (g,) how much a row of each counts in a mean over groups, 1 on average.
-    """
-
-    def __init__(self, y: Array, counts: Array | None, group: Array | None):
-        units = np.arange(y.size) if counts is None else np.repeat(np.arange(y.size), counts)
-        group = np.zeros(y.size, dtype=np.intp) if group is None else group
-        labels = y[units]
-        #: the groups that are not left out
-        self.groups = np.intersect1d(group[units[labels > 0]], group[units[labels < 0]])
-        units = units[np.isin(group[units], self.groups)]
-        units = units[np.argsort(group[units], kind="stable")]
-        member, labels = np.searchsorted(self.groups, group[units]), y[units]
-        self.high, self.low = (
-            Side(units[of_side], member[of_side], self.groups.size)
-            for of_side in (labels > 0, labels < 0)
-        )
-        self.sizes = self.high.sizes + self.low.sizes
-        self.weight = self.sizes.sum() / (max(1, self.groups.size) * self.sizes)
-
-    def worst_scores(self, S: Array, error: Array) -> Array:
-        """Return the scores within `error` of S at which risks of this kind are largest."""
-        worst = S.copy()
-        worst[self.high.once] -= error[self.high.once]
-        worst[self.low.once] += error[self.low.once]
-        return worst
-
-
-class Side:
-    """The units of one label: their rows, group by group, as often as each of them counts."""
-
-    def __init__(self, rows: Array, member: Array, n_groups: int):
-        self.rows, self.member = rows, member
-        self.once = np.unique(rows)
-        self.sizes = np.bincount(member, minlength=n_groups)
-        self.starts = np.concatenate([[0], np.cumsum(self.sizes)])
-
-    def sorted(self, S: Array, sign: float) -> tuple[Array, Sorted]:
-        """Return the units in order of sign * S within each group, and their scores."""
-        if self.rows.size == 0:
-            return self.rows, Sorted(np.empty(0), self.starts)
-        order, scores = sorted_by_group(sign * S[self.rows], self.starts, self.member)
-        return order, Sorted(sign * scores, self.starts)
-
-    def first(self, counts: Array, order: Array) -> Array:
-        """Return which units, (m,), are among the first `counts` of their groups in an order."""
-        chosen = np.zeros(order.size, dtype=bool)
-        places = np.arange(order.size) - self.starts[self.member]
-        chosen[order] = places < counts[self.member]
-        return chosen
-
-    def count(self, chosen: Array) -> Array:
-        """Return how many units of each group are chosen, (g,)."""
-        return np.bincount(self.member[chosen], minlength=self.sizes.size)
-
-    def sums(self, values: Array) -> Array:
-        """Return the sums over the units of each group, (g,), of values of the rows, (n,)."""
-        return np.bincount(self.member, values[self.rows], minlength=self.sizes.size)

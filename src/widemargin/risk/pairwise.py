@@ -11,7 +11,6 @@ A pair's weight is the product of its rows' weights, so a row of weight two coun
 group's own weight is a factor of the pair's weight; rows get its square root.
 
 A row's loss depends on all other rows, and -r*(-A) is a linear programme. So lower bounds come
-from numpy.typing import ArrayLike
 from planes below r: `cut` computes one at any scores. It is valid even if the scores are rounded,
 since each pair's loss is in it as a whole or not at all.
 """
@@ -20,12 +19,11 @@ from copy import copy
 
 import numpy as np
 from numpy import ndarray as Array
-from numpy.typing import ArrayLike
 
-from widemargin import passes, threads
+from widemargin import passes
 from widemargin.arrays import move_to
 from widemargin.passes.sweeps import BLUR, weigh_pairs
-from widemargin.risk.base import Bound, Cut, LineSums, Risk
+from widemargin.risk.base import Bound, Cut, CutLine, Risk
 from widemargin.rounding import SUM
 
 
@@ -132,19 +130,10 @@ class PairwiseHinge(Risk):
         )
 
 
-class PairwiseLine:
-    """The pairwise hinge along S + step * D."""
+class PairwiseLine(CutLine):
+    """The pairwise hinge along S + step * D, for the rows in pairs."""
 
-    def __init__(self, risk: PairwiseHinge, S: Array, D: Array):
-        self.risk, self.S, self.D = risk, S, D
-
-    def evaluate(self, steps: ArrayLike) -> LineSums:
-        steps = np.asarray(steps, dtype=np.float64)
-        sums = threads.run(self._at, [(step,) for step in steps])
-        values, slopes = np.transpose(sums)
-        return LineSums(values, slopes, np.zeros(steps.size), np.empty((steps.size, 0)))
-
-    def _at(self, step: float) -> tuple[float, float]:
+    def at(self, step: float) -> tuple[float, float]:
         value, _, slope, _ = self.risk._pairs(self.S + step * self.D)
         return value, float(slope @ self.D)
 

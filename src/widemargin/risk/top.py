@@ -13,70 +13,17 @@ Average precision has the bound of Yue et al. 2007: over all rankings, the large
     1 - AP - mean over pairs (i, j) of (s_i - s_j) if the ranking has j before i
 """
 
-from abc import abstractmethod
-from typing import NamedTuple
-
 import numpy as np
 from numpy import ndarray as Array
 
 from widemargin.kernels import measures as kernels
 from widemargin.passes.sweeps import pair_sums
-from widemargin.risk.base import Bound, Cut, CutLine, Risk
-from widemargin.risk.labelling import Sides
+from widemargin.risk.base import Cut
+from widemargin.risk.sides import TwoSidedRisk
 from widemargin.rounding import gamma
 
 
-class _Worst(NamedTuple):
-    """The worst ranking: its plane, and a bound on the rounding error of its value."""
-
-    slope: Array
-    constant: float
-    blur: float
-
-
-class RankedRisk(Risk):
-    """A risk that falls with the scores of positive rows, and rises with those of negative ones.
-
-    Parameters are those of `LabellingRisk`.
-    """
-
-    outputs = ()
-
-    def __init__(
-        self, y: Array, C: float, counts: Array | None = None, group: Array | None = None
-    ):
-        self.n_rows, self.sides = y.size, Sides(y, counts, group)
-        #: c n of each group, (g,)
-        self.weight = C * self.sides.weight * self.sides.sizes
-
-    @abstractmethod
-    def worst(self, S: Array) -> _Worst: ...
-
-    def value(self, S: Array) -> float:
-        return self.cut(S).value
-
-    def cut(self, S: Array) -> Cut:
-        slope, constant, _ = self.worst(S)
-        value = constant + float(slope @ S)
-        return Cut(value, slope, constant, None, int(np.count_nonzero(slope)))
-
-    def bound(self, S: Array, error: Array, low: Array | None = None) -> Bound:
-        worst = self.sides.worst_scores(S, error if low is None else error + np.abs(low))
-        slope, constant, blur = self.worst(worst)
-        value = constant + float(slope @ worst) + blur
-        return Bound(value, float(np.abs(slope) @ np.abs(worst - S)) + 2.0 * blur)
-
-    def line(self, S: Array, D: Array) -> CutLine:
-        return CutLine(self, S, D)
-
-    def _slope(self, of_high: Array, of_low: Array) -> Array:
-        """Return the slope of the rows from those of their units."""
-        high, low = self.sides.high.rows, self.sides.low.rows
-        slope = np.bincount(high, of_high, minlength=self.n_rows)
-        return slope + np.bincount(low, of_low, minlength=self.n_rows)
-
-
-class PartialArea(RankedRisk):
+class PartialArea(TwoSidedRisk):
     """The hinge over pairs with the highest negative rows, a fraction `rate` of them."""
 
     def __init__(
@@ -92,7 +39,7 @@ class PartialArea(RankedRisk):
         self.most = np.maximum(1, np.floor(rate * low.sizes + 1e-9)).astype(np.int64)
         self.pull = np.sqrt(self.weight / (high.sizes * self.most))
 
-    def worst(self, S: Array) -> _Worst:
+    def worst(self, S: Array) -> tuple[Cut, float]:
         high, low = self.sides.high, self.sides.low
         chosen = np.flatnonzero(low.first(self.most, low.sorted(S, -1.0)[0]))
         member = np.concatenate([high.member, low.member[chosen]])
@@ -106,13 +53,14 @@ class PartialArea(RankedRisk):
         value, constant, slope, blur = found
         slope = np.bincount(rows, slope, minlength=self.n_rows)
         # Pairs whose margin is short of 1 by a hair's breadth are in the value, not in the plane.
-        return _Worst(slope, constant, blur + abs(value - constant - float(slope @ S)))
+        blur += abs(value - constant - float(slope @ S))
+        return Cut(np.nan, slope, constant, None, int(np.count_nonzero(slope))), blur
 
 
-class AveragePrecision(RankedRisk):
+class AveragePrecision(TwoSidedRisk):
     """The bound on 1 - AP; the mean over groups."""
 
-    def worst(self, S: Array) -> _Worst:
+    def worst(self, S: Array) -> tuple[Cut, float]:
         sides = self.sides
         (high_order, high), (low_order, low) = (
             sides.high.sorted(S, -1.0),
@@ -136,4 +84,6 @@ class AveragePrecision(RankedRisk):
         size = float((self.weight / sizes) @ sides.high.sums(np.abs(S)))
         size += float((self.weight / n_low) @ sides.low.sums(np.abs(S)))
         blur = gamma(8 * self.n_rows + 64) * (float(self.weight.sum()) + size)
-        return _Worst(self._slope(of_high, of_low), height, blur)
+        slope = np.bincount(sides.high.rows, of_high, minlength=self.n_rows)
+        slope += np.bincount(sides.low.rows, of_low, minlength=self.n_rows)
+        return Cut(np.nan, slope, height, None, int(np.count_nonzero(slope))), blur

@@ -1,0 +1,208 @@
+"""Sums over rows for a certificate, with bounds on their rounding errors (rounding.py)."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy import ndarray as Array
+
+from widemargin.arrays import parts_of
+from widemargin.data.rows import PreciseRows, Rows
+from widemargin.problem import Intercept, Tangents
+from widemargin.risk import Bound, Cut, RowRisk
+from widemargin.risk.base import Offset
+from widemargin.rounding import SUM, gamma, squares
+
+# How many roundings a score may have besides those of its sum: an offset is added, it is
+# multiplied, subtracted from 1, or computed with coefficients that were multiplied.
+MORE = 16
+# The squares of smaller numbers underflow. This is far more than their sum can be.
+TINY = 1e-150
+
+
+def lengths(rows: Rows, part: slice = slice(None)) -> Array:
+    """Return |x_i| of a part of the rows, rounded up."""
+    lengths = rows.lengths[part] * (1.0 + gamma(rows.longest_row + MORE))
+    lengths += TINY
+    return lengths
+
+
+@dataclass(frozen=True)
+class ScoreErrors:
+    """Bounds on the errors of computed scores, (n,), which are not stored.
+
+    They are computed when they are read, for a part of the rows.
+    """
+
+    row_lengths: Array  # (n,) |x_i|
+    per_length: float
+    fixed: float
+
+    def __getitem__(self, part: slice | int) -> Array:
+        lengths = self.row_lengths[part]
+        if self.per_length == 0.0:  # coefficients are zero, and lengths may be infinite
+            return np.full_like(lengths, self.fixed)
+        errors = lengths * self.per_length
+        errors += self.fixed
+        return errors
+
+
+def score_errors(rows: Rows, coef: Array, offset: Offset) -> ScoreErrors:
+    """Return bounds on the errors of X coef + offset, as it is computed.
+
+    The error of x_i.w is at most gamma(m) |x_i| |w| for rows with at most m entries.
+    """
+    if not coef.any():
+        return ScoreErrors(rows.lengths, 0.0, 0.0)
+    longest = math.sqrt(float(np.square(coef).sum(axis=0).max()))
+    farthest = abs(offset) if isinstance(offset, float) else float(np.abs(offset).max())
+    relative = (1.0 + SUM) * gamma(rows.longest_row + MORE)
+    fixed = relative * (longest + farthest) * TINY + relative * farthest
+    return ScoreErrors(rows.lengths, relative * (longest + TINY), fixed)
+
+
+def dual_sums(rows: Rows, risk: RowRisk, A: Array, combined: Array) -> "Sums":
+    """Return the sums over rows for feasible dual variables A."""
+    heights = [risk.part(part.start, part.stop).dual(A[part]) for part in parts_of(A)]
+    return Sums(
+        math.fsum(heights),
+        combined,
+        totals=column_sums(A),
+        **sizes_of(rows, A),
+        height_error=SUM + gamma(2 * A[:1].size),  # with the sum over a row's classes
+    )
+
+
+def convex_weights(tangents: Tangents) -> list[float]:
+    """Return the weights of planes as a list, nonnegative and with a sum of at most 1."""
+    weights = np.maximum(tangents.weights, 0.0)
+    return (weights / max(1.0, weights.sum())).tolist()
+
+
+def tangent_sums(rows: Rows, weights: Sequence[float], cuts: Iterable[Cut]) -> "Sums":
+    """Return the sums for a convex combination of planes, for a risk that is no sum over rows."""
+    A, height = np.zeros(rows.n_rows, like=rows.like), 0.0
+    for weight, cut in zip(weights, cuts, strict=True):
+        A -= weight * cut.slope
+        height += weight * cut.constant
+    # A row's slope is a difference of two sums over rows. All of these sums together are twice the
+    # weight of all pairs, which is the height.
+    error = gamma(2 * rows.n_rows + 2 * len(weights) + 64)
+    longest = float(lengths(rows).max()) if height > 0.0 else 0.0
+    sizes = sizes_of(rows, A)
+    sizes |= {"size": 2.0 * height, "pull": sizes["pull"] + 2.0 * height * longest}
+    combined, none = rows.combine(A), np.zeros(1)
+    return Sums(height, combined, none, **sizes, height_error=error, slope_error=error)
+
+
+def closer_sums(rows: PreciseRows, A: Array, sums: "Sums") -> "Sums":
+    """Return the sums with errors bounded per feature and, for two classes, the exact total."""
+    columns = A.reshape(len(A), -1).T
+    terms = [rows.combine_sizes(np.ascontiguousarray(column)) for column in columns]
+    sums = sums._replace(terms=np.stack(terms, axis=-1).reshape(sums.combined.shape))
+    if A.ndim > 1:
+        return sums
+    total = math.fsum(A)
+    can_give = np.flatnonzero(A * np.sign(total) >= abs(total))
+    if can_give.size == 0:
+        return sums
+    # The excess is subtracted from the shortest row whose dual variable is large enough.
+    row = int(can_give[rows.squared_norms()[can_give].argmin()])
+    some = rows.take(np.array([row]))
+    pull = abs(float(some.scores(sums.combined)[0]))
+    pull += float(score_errors(some, sums.combined, 0.0)[0])
+    return sums._replace(
+        totals=np.array([total]),
+        totals_error=0.0,
+        pull_of_one=pull,
+        longest=float(lengths(some)[0]),
+    )
+
+
+def column_sums(A: Array) -> Array:
+    """Return the sum of A (n,) or of its columns, (1,) or (k,), by pairwise summation."""
+    columns = [A] if A.ndim == 1 else [A[:, j] for j in range(A.shape[1])]
+    return np.array([float(column.sum()) for column in columns])
+
+
+def sizes_of(rows: Rows, A: Array) -> dict[str, Any]:
+    """Return sums of |A_i|, with and without the rows' lengths."""
+    sums, longest = [(0.0, 0.0, 0)], 0.0
+    for part in parts_of(A):
+        size = np.abs(A[part]) if A.ndim == 1 else np.abs(A[part]).sum(axis=1)
+        n_used = int(np.count_nonzero(size))
+        if n_used:
+            length = lengths(rows, part)
+            longest = max(longest, float(length.max()))
+            sums.append((float(size.sum()), float((size * length).sum()), n_used))
+    sizes, pulls, counts = zip(*sums)
+    size = math.fsum(sizes)
+    return {
+        "size": size,
+        "pull": math.fsum(pulls),
+        "longest": longest,
+        "more": rows.combine_error(size),
+        "n_used": sum(counts),
+    }
+
+
+class Sums(NamedTuple):
+    """Sums over rows, from which a lower bound is computed."""
+
+    height: float  # -r*(-A)
+    combined: Array  # X^T A
+    totals: Array  # sum_i A_i, (k,)
+    size: float  # sum_i |A_i|
+    pull: float  # sum_i |A_i| |x_i|
+    longest: float  # the largest |x_i|
+    n_used: int  # how many A_i are not zero
+    height_error: float  # relative to its terms
+    more: float = 0.0  # error of X^T A, as a length, beyond that of a sum in float64
+    slope_error: float = 0.0  # of A itself
+    totals_error: float = SUM  # relative to a sum of |A_i|
+    terms: Array | None = None  # |X|^T |A|, if it is known
+    pull_of_one: float | None = None  # |x_i.combined| of the row that gives up the excess
+
+    def plus(self, other: "Sums") -> "Sums":
+        """Return the sums over two parts of the rows together."""
+        return Sums(
+            self.height + other.height,
+            self.combined + other.combined,
+            self.totals + other.totals,
+            self.size + other.size,
+            self.pull + other.pull,
+            max(self.longest, other.longest),
+            self.n_used + other.n_used + 1,
+            max(self.height_error, other.height_error) + SUM,
+            self.more + other.more,
+            max(self.slope_error, other.slope_error),
+            self.totals_error + other.totals_error,
+        )
+
+    def bound(self, intercept: Intercept) -> Bound:
+        """Return height - 1/2 |combined|^2, minus bounds on rounding errors and imbalance."""
+        unsure = gamma(self.n_used + 64) + self.slope_error
+        square = squares(self.combined)
+        length = (1.0 + SUM) * math.sqrt(square)
+        if self.terms is None:
+            error = unsure * self.pull + self.more
+            rounding = (length + 0.5 * error) * error
+        else:
+            error = unsure * (1.0 + SUM) * math.sqrt(squares(self.terms))
+            rounding = unsure * float(np.abs(self.combined * self.terms).sum())
+            rounding += 0.5 * error * error
+        totals = np.abs(self.totals) + (self.totals_error + self.slope_error) * self.size
+        if intercept is Intercept.PENALIZED:
+            square += squares(totals)
+        elif intercept is Intercept.FREE:
+            # A sums to zero only up to rounding. Dual variables with sum zero are near: the
+            # excess of a class moves along paths through at most k classes, so the total change
+            # is at most k times the excess.
+            moved = float(totals.sum()) * totals.size
+            pull = math.sqrt(2.0) * self.longest * moved
+            one = length * pull if self.pull_of_one is None else self.pull_of_one * moved
+            rounding += moved + one + (error + 0.5 * pull) * pull
+        rounding += self.height_error * (2.0 * self.size + abs(self.height)) + 2.0 * SUM * square
+        return Bound(self.height - 0.5 * square - rounding, rounding)
