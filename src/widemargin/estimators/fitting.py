@@ -66,7 +66,7 @@ def choose_solver(model, problem, warm: bool = False) -> str:
         return model.solver
     in_passes = _PER_ROW_IN_PASSES * rows.n_rows + _IN_PASSES
     must_stream = model.checkpoint is not None or in_passes > budget_of(model)
-    return auto.choose(rows, risk, warm, must_stream)
+    return auto.choose(rows, risk, warm, must_stream, model.tol)
 
 
 def budget_of(estimator) -> int:
