@@ -235,6 +235,9 @@ def measure(cell: Cell, solver: str, rows, y: np.ndarray, fits: int, until: floa
     variants = VARIANTS[solver]
     choice = _fit(cell, "auto", rows, y, max_iter=1).solver_
     _fit(cell, solver, rows, y)  # compiles
+    for variant in variants.values():
+        with replaced(variant, solver):
+            _fit(cell, solver, rows, y, max_iter=1)  # compiles what the variant has besides
     records: dict[str, dict] = {name: {"seconds": []} for name in variants}
     begun = time.time()
     for _ in range(fits):
