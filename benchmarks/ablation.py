@@ -9,9 +9,9 @@ one thread, each on a core of its own, and gives each of them one cell after ano
 problem on one data set, with the tolerance of its certificate. A variant is the solver with other
 settings, or with some parts replaced. All variants of a cell are fitted in turn by the same
 process, once in each round. `run` begins no cell after `--minutes`, and ends a minute later at
-most. Each line of its file has a cell, and the seconds of all fits of all variants. `report`
-prints geometric means, over cells, of the median time of each variant over that of the solver as
-it is.
+most. Each line of its file has a cell, and the seconds of all fits of all variants, of processor
+time: other work on the machine does not count. `report` prints geometric means, over cells, of the
+median time of each variant over that of the solver as it is.
 """
 
 from __future__ import annotations
@@ -206,6 +206,9 @@ def measure(cell: Cell, solver: str, rows, y: np.ndarray, fits: int, until: floa
     variants = VARIANTS[solver]
     choice = _fit(cell, "auto", rows, y, max_iter=1).solver_
     _fit(cell, solver, rows, y)  # compiles
+    for variant in variants.values():
+        with replaced(variant, solver):
+            _fit(cell, solver, rows, y, max_iter=1)  # compiles what the variant has besides
     records: dict[str, dict] = {name: {"seconds": []} for name in variants}
     begun = time.time()
     for _ in range(fits):
@@ -213,9 +216,9 @@ def measure(cell: Cell, solver: str, rows, y: np.ndarray, fits: int, until: floa
             break
         for name, variant in variants.items():
             with replaced(variant, solver):
-                started = time.perf_counter()
+                started = time.process_time()
                 model = _fit(cell, solver, rows, y)
-                records[name]["seconds"].append(time.perf_counter() - started)
+                records[name]["seconds"].append(time.process_time() - started)
             records[name] |= {
                 "status": model.status_,
                 "solver": model.solver_,

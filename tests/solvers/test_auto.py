@@ -97,10 +97,34 @@ def test_newton_says_what_it_cannot_do():
         auto.check("newton", rows, CrammerSinger(np.arange(3), np.ones(3), 3))
 
 
+@pytest.mark.parametrize("tol", [1e-2, 1e-3, 1e-6])
+@pytest.mark.parametrize("stretch", [1e-3, 1.0, 1e3])
+def test_text_is_for_adaptive_frequencies(stretch, tol):
+    text = auto.Facts(20_000, 50_000, unbounded=False, stretch=stretch, tol=tol)
+    assert auto.pick(text) == "acf"
+
+
+def test_at_small_gaps_newton_takes_over_where_rows_are_many():
+    few = auto.Facts(n_rows=500, n_features=30, unbounded=False, stretch=20.0)
+    assert [auto.pick(replace(few, tol=tol)) for tol in (0.1, 1e-3, 1e-6)] == [
+        "acf",
+        "acf",
+        "newton",
+    ]
+    as_many = replace(few, n_features=300, tol=1e-8)
+    assert auto.pick(as_many) == "acf"  # joint steps get there
+
+
+def test_the_tolerance_of_the_estimator_decides():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 20)) / 4.0
+    y = np.sign(X[:, 0] + 0.3 * rng.standard_normal(400))
+    for tol, solver in ((1e-3, "acf"), (1e-9, "newton")):
+        model = LinearSVC(loss="hinge", C=10.0, tol=tol, random_state=0).fit(X, y)
+        assert (model.solver_, model.status_) == (solver, "converged")
+
+
 def test_a_known_solution_nearby_is_for_adaptive_frequencies():
-    cold = auto.Facts(n_rows=20_000, n_features=50_000, unbounded=False, stretch=0.01)
-    assert auto.pick(cold) == "dcd"
-    assert auto.pick(replace(cold, warm=True)) == "acf"
     few = auto.Facts(n_rows=30_000, n_features=100, unbounded=False, stretch=10.0)
     assert auto.pick(few) == "newton"
     assert auto.pick(replace(few, warm=True)) == "acf"

@@ -70,7 +70,7 @@ def choose_solver(model: BaseEstimator, problem: Problem, warm: bool = False) ->
         return model.solver
     in_passes = _PER_ROW_IN_PASSES * rows.n_rows + _IN_PASSES
     must_stream = model.checkpoint is not None or in_passes > budget_of(model)
-    return auto.choose(rows, risk, warm, must_stream)
+    return auto.choose(rows, risk, warm, must_stream, model.tol)
 
 
 def budget_of(estimator: BaseEstimator) -> int:

@@ -15,6 +15,8 @@ from widemargin.solvers.settings import ChoiceSettings
 
 #: default memory budget of out-of-core solvers, in bytes
 DEFAULT_BUDGET = 1 << 30
+#: the tolerance for which the choice was measured; a smaller one shifts it
+USUAL_TOL = 1e-3
 
 
 @dataclass(frozen=True)
@@ -30,10 +32,12 @@ class Facts:
     stretch : float
         Mean cost over mean first step. The first step of coordinate descent, without bounds, has
         length 1 / |x|^2. If costs are smaller, most support vectors end at their bounds, and
-        uniform passes find these at once. If costs are larger, dual variables have to be balanced
-        against each other, and some need far more visits than others.
+        a few passes find these. If costs are larger, dual variables have to be balanced against
+        each other.
     warm : bool
         Whether a nearby solution is known: it tells which rows need visits.
+    tol : float
+        The relative gap that is wanted.
     """
 
     n_rows: int
@@ -41,12 +45,13 @@ class Facts:
     unbounded: bool
     stretch: float
     warm: bool = False
+    tol: float = USUAL_TOL
 
 
-def facts(rows: Rows, risk: MarginRisk, warm: bool = False) -> Facts:
+def facts(rows: Rows, risk: MarginRisk, warm: bool = False, tol: float = USUAL_TOL) -> Facts:
     """Return the facts that are known about a problem before it is solved."""
     n, stretch = _stretch(rows, risk.cost)
-    return Facts(n, rows.n_features, risk.loss.high == np.inf, stretch, warm)
+    return Facts(n, rows.n_features, risk.loss.high == np.inf, stretch, warm, tol)
 
 
 def _stretch(rows: Rows, cost: np.ndarray) -> tuple[int, float]:
@@ -61,8 +66,9 @@ def pick(facts: Facts, settings: ChoiceSettings = ChoiceSettings()) -> str:
     """Return the solver for a two-class problem over rows in memory."""
     per_feature = facts.n_rows / max(1, facts.n_features)
     few_rows_pay = settings.few_rows_pay_if_warm if facts.warm else settings.few_rows_pay
-    adaptive_pays = 0.0 if facts.unbounded else settings.adaptive_pays
-    enough = few_rows_pay if facts.warm else settings.adaptive_pays
+    if facts.tol < USUAL_TOL and per_feature > settings.joint_rows_per_feature:
+        few_rows_pay *= (facts.tol / USUAL_TOL) ** settings.tol_power
+    enough = few_rows_pay if facts.warm else settings.passes_pay
     passes_are_enough = not facts.unbounded and (
         (per_feature < settings.rows_per_feature and facts.stretch < few_rows_pay)
         or (per_feature < settings.more_rows_per_feature and facts.stretch < enough)
@@ -75,8 +81,7 @@ def pick(facts: Facts, settings: ChoiceSettings = ChoiceSettings()) -> str:
         return "newton"
     if facts.unbounded and facts.stretch < settings.nearly_a_parabola:
         return "newton"
-    pays = facts.warm or facts.stretch > adaptive_pays
-    return "acf" if pays or facts.n_features <= settings.few_features else "dcd"
+    return "acf"
 
 
 def pick_together(
@@ -93,6 +98,7 @@ def choose(
     risk: MarginRisk | CrammerSinger,
     warm: bool = False,
     must_stream: bool = False,
+    tol: float = USUAL_TOL,
     settings: ChoiceSettings = ChoiceSettings(),
 ) -> str:
     """Return the name of the solver for these rows and this risk.
@@ -124,7 +130,7 @@ def choose(
     per_feature = settings.rows_per_feature if smooth else settings.more_rows_per_feature
     if rows.n_features <= min(settings.few_features, n_counted // per_feature):
         return "newton"  # for any stretch; computing it would take a pass over the rows
-    return pick(facts(rows, risk, warm), settings)
+    return pick(facts(rows, risk, warm, tol), settings)
 
 
 @cache

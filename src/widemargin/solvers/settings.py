@@ -344,14 +344,14 @@ class ChoiceSettings:
         With fewer rows per feature, a hinge needs many Newton steps, and a pass over so few rows
         costs next to nothing. Coordinate descent is faster up to this stretch; up to the second
         one if a nearby solution is known.
-    more_rows_per_feature : float
-        With fewer rows per feature than this, it is faster up to the stretch `adaptive_pays`, or
+    more_rows_per_feature, passes_pay : float
+        With fewer rows per feature than this, it is faster up to the stretch `passes_pay`, or
         `few_rows_pay_if_warm` if a nearby solution is known.
+    joint_rows_per_feature, tol_power : float
+        The stretch `few_rows_pay` shrinks as this power of tol below 1e-3, except with fewer rows
+        per feature than this: there joint steps reach any tolerance.
     nearly_a_parabola : float
         Below this stretch a squared hinge is nearly a parabola: a few Newton steps are enough.
-    adaptive_pays : float
-        Above this stretch adaptive frequencies pay; and below it if there are few features.
-        Without upper bounds they always pay: there are no bounds for uniform passes to find.
     """
 
     few_features: int = 300
@@ -362,8 +362,10 @@ class ChoiceSettings:
     few_rows_pay: float = 50.0
     few_rows_pay_if_warm: float = 1000.0
     more_rows_per_feature: float = 1000
+    passes_pay: float = 1.2
+    joint_rows_per_feature: float = 3.0
+    tol_power: float = 1.0 / 3.0
     nearly_a_parabola: float = 0.005
-    adaptive_pays: float = 1.2
 
 
 #: the settings of "bm-paper" and "sbm-paper". A part is copied into one block, so that half of the
