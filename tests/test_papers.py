@@ -15,12 +15,12 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # benchmarks/ is no part of the installed package
 
 from benchmarks import files  # noqa: E402
-from benchmarks.papers import report  # noqa: E402
+from benchmarks.papers import report, squared_hinge  # noqa: E402
 from benchmarks.papers.__main__ import main  # noqa: E402
 from benchmarks.papers.report import Check, all_of, at_least, at_most, verdict  # noqa: E402
 from benchmarks.papers.sorted_search import sorted_exact  # noqa: E402
 from benchmarks.solving import growing, problem_of, slope, solve  # noqa: E402
-from widemargin import datasets  # noqa: E402
+from widemargin import LinearSVC, datasets  # noqa: E402
 from widemargin.data.expand import HashedNgrams, WeightedDegree  # noqa: E402
 from widemargin.solvers.line_search import Penalty, exact  # noqa: E402
 
@@ -213,6 +213,20 @@ def test_the_search_that_sorts_finds_the_same_step(multi):
             for search in (sorted_exact, exact)
         ]
         np.testing.assert_allclose(found[0], found[1], rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+def test_solvers_of_the_squared_hinge_find_the_optimum(form, C):
+    data = made_up("covtype_binary")
+    X, y = form(data.X.astype(float)), data.y
+    best = LinearSVC(C=C, fit_intercept=False, tol=1e-8).fit(X, y).certificate_
+    w, _ = squared_hinge.finite_newton(X, y, C)
+    v, _, settled = squared_hinge.lagrangian(X, y, C)
+    assert settled
+    for found, slip in ((w, 1e-3), (v, 1e-5)):
+        value = squared_hinge.objective(X, y, C, found)
+        assert best.dual * (1 - 1e-9) <= value <= best.primal * (1 + slip)
 
 
 def test_runs_tell_where_they_went():

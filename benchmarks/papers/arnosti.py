@@ -236,7 +236,7 @@ def cost() -> str:
         for label, found in ratios.items():
             found.append(runs[label][0].iterations / base.iterations)
             cells.append(f"{runs[label][0].iterations} ({found[-1]:.2f})")
-        lines.append([f"{C_avg:.0e}", *cells])
+        lines.append([f"{C_avg:.0e}", *cells, f"{training_error(problem, base):.1f} %"])
     with report.figure("arnosti-cost", ["covtype"]) as (ax,):
         for label, found in ratios.items():
             ax.semilogx(costs, found, "o-", label=label)
@@ -252,7 +252,7 @@ def cost() -> str:
     checks.append(Check(percent[1] > percent[0], f"OCA's share of steps of zero is larger at the "
                         f"largest C ({percent[1]:.0f} %) than at the smallest ({percent[0]:.0f} %)"
                         ))  # fmt: skip
-    header = ["C_avg", "OCA", "its steps of zero", *ratios]
+    header = ["C_avg", "OCA", "its steps of zero", *ratios, "OCA's training error"]
     shows = "Iterations of GCA2 and TCA over those of OCA, against C"
     return finding(table(header, lines), checks, "arnosti-cost", shows)
 

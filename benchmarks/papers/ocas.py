@@ -17,12 +17,13 @@ from statistics import median
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import SGDClassifier
 from sklearn.metrics import roc_auc_score
 
 from benchmarks import machine
 from benchmarks.papers import report
+from benchmarks.papers.programs import LIBOCAS
 from benchmarks.papers.report import Check, all_of, at_least, at_most, finding
+from benchmarks.papers.sgd import Descent
 from benchmarks.sections import table
 from benchmarks.solving import (
     Run,
@@ -40,44 +41,12 @@ from widemargin.solvers.settings import PUBLISHED_PLANES, CuttingPlaneSettings
 
 RUN_SECONDS = 15.0  # for one run
 CURVE_SECONDS = 4.0  # for one curve
-#: iterations of libocas 0.97, to a gap of 1e-3: (set, C_avg) -> CPA, OCAS
-PROGRAM = {
-    ("a9a", 1e2): (35, 13),
-    ("a9a", 1e3): (119, 22),
-    ("a9a", 1e4): (None, 52),
-    ("ijcnn1", 1e2): (37, 16),
-    ("ijcnn1", 1e4): (166, 32),
-    ("rcv1", 1e4): (63, 34),
-}
 EPOCHS = 10  # of SGD where it is run once, as in the paper
 
 
 def warm_up() -> None:
     """Compile every kernel on a few rows."""
     warm_up_cutting_planes()
-
-
-class Descent:
-    """SGD on 1/2 |w|^2 + C_avg * mean loss, one epoch at a time.
-
-    Attributes
-    ----------
-    seconds : float
-        Of all epochs so far.
-    """
-
-    def __init__(self, C_avg: float):
-        self.model = SGDClassifier(
-            loss="hinge", alpha=1.0 / C_avg, fit_intercept=False, random_state=0
-        )
-        self.seconds = 0.0
-
-    def epoch(self, X, y) -> np.ndarray:
-        """Go through the rows once; return w."""
-        started = time.perf_counter()
-        self.model.partial_fit(X, y, classes=[-1, 1])
-        self.seconds += time.perf_counter() - started
-        return self.model.coef_[0]
 
 
 def objective(problem, w) -> float:
@@ -136,7 +105,7 @@ def program() -> str:
         "ocas": PUBLISHED_PLANES["ocas"],
     }
     lines, apart, fewer = [], [], []
-    for (name, C_avg), quoted in PROGRAM.items():
+    for (name, C_avg), quoted in LIBOCAS.items():
         problem = problem_of(*load(name), C_avg)
         cells = []
         for (method, settings), theirs in zip(as_libocas.items(), quoted, strict=True):
