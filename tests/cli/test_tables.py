@@ -420,6 +420,16 @@ class TestBadTables:
         for options in (["--drop", "a"], ["--text", "a"], ["--no-header"]):
             refuse("train", rows, *options, "--out", model, naming=[options[0], "--target"])
 
+    def test_options_that_do_not_apply(self, model, train, tmp_path):
+        refuse("certify", model, train, "--weight", "size", naming=["--weight"])
+        refuse("convert", train, tmp_path / "rows", naming=[train, "a table"])
+        (tmp_path / "rows.svm").write_text("1 1:1\n-1 2:1\n")
+        succeed("convert", tmp_path / "rows.svm", tmp_path / "rows")
+        refuse(
+            *("train", tmp_path / "rows", "--scale", "--out", tmp_path / "m"),
+            naming=["--scale is for tables and svmlight text"],
+        )
+
     def test_nothing_matches(self, tmp_path):
         pattern = tmp_path / "*.csv"
         refuse(

@@ -9,7 +9,7 @@ from data.on_disk import matrix
 from data.on_disk import write as write_shards
 from report.pages import Page
 
-from widemargin.cli import fitting, reporting
+from widemargin.cli import fitting
 from widemargin.data.svmlight import read_svmlight
 from widemargin.model_io import load_model
 
@@ -134,7 +134,7 @@ def test_a_full_disk_costs_no_model(data, tmp_path, monkeypatch):
     def fail(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(reporting, "write_report", fail)
+    monkeypatch.setattr("widemargin.report.write_report", fail)
     out, html = tmp_path / "m", tmp_path / "page.html"
     arguments = ("train", data, "--out", out, "--report", html, "--quiet")
     refuse(*arguments, naming=[html, "No space left"])

@@ -33,6 +33,8 @@ def certify_again(model: str, data: list[str], options: TableOptions) -> dict[st
             f"{shape_in_words(n_rows, n_features)}; "
             "a certificate needs the complete training data in its original order"
         )
+    if options.weight is not None and loaded.features is not None:
+        raise BadInput("--weight: the model knows the column of its table that holds the weights")
     if options.weight is not None:
         rows = rows._replace(weight=read_weights(options.weight, n_rows))
     if loaded.features is None:

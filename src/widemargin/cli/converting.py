@@ -9,12 +9,15 @@ from typing import Any
 
 from widemargin.cli.errors import BadInput
 from widemargin.data.convert import convert
+from widemargin.data.tables import format_by_name
 from widemargin.words import count, shape_in_words
 
 
 def convert_with_progress(source: str, folder: str, format: str, show: bool) -> dict[str, Any]:
     """Convert, and return a summary."""
     n_read = 0
+    if format_by_name(source) in ("csv", "json"):
+        raise BadInput(f"{source}: a table; `widemargin train --target` reads it as it is")
 
     def note(n_bytes: int) -> None:
         nonlocal n_read

@@ -75,9 +75,9 @@ def read_training(
         Options that were given and go with tables only.
     """
     name = shown(paths[0])
-    with reading(name):
+    with reading(tables.name_of(paths)):
         if options.target is not None:
-            features, table, name = tables.learn(paths, options, task)
+            features, table = tables.learn(paths, options, task)
             data = _from_table(table, features, labelled=True)
             if task is TaskName.classify:
                 tables.check_classes(options.target, data.y)
@@ -110,7 +110,7 @@ def read_rows(paths: list[str], loaded: Loaded, options: TableOptions, labelled:
                 raise ValueError("a table, but the model was trained on numbered features")
         data = read_data(paths, n_features=loaded.model.n_features_in_, labelled=labelled)
         return data._replace(X=scaled(loaded, data.X))
-    with reading(paths[0]):
+    with reading(tables.name_of(paths)):
         roles = [features.target, features.weight, features.group] if labelled else []
         texts = (
             not isinstance(loaded.model, LinearRanker) and loaded.model.classes_.dtype.kind in "UO"

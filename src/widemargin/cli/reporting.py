@@ -1,14 +1,15 @@
 """The HTML report of `--report`."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from widemargin.cli.errors import BadInput, naming, reading, shown
 from widemargin.cli.given import command_line
 from widemargin.cli.inputs import Data, is_text
-from widemargin.report import JudgedRows, write_report
-from widemargin.report.measures import Judged, judge
+
+if TYPE_CHECKING:
+    from widemargin.report.measures import Judged
 
 
 def read_names(path: str | None, of_table: list[str] | None, n_features: int) -> list[str] | None:
@@ -34,6 +35,8 @@ def write(
     context: typer.Context, model: Any, rows: Data, path: str, names: list[str] | None
 ) -> None:
     """Write the report on a model that a command has trained on rows."""
+    from widemargin.report.measures import judge
+
     with reading(context.params["data"][0]):
         judged = judge(model, rows.X, rows.y, rows.qid)
     write_judged(context, model, judged, path, names, trained_on=True)
@@ -42,7 +45,7 @@ def write(
 def write_judged(
     context: typer.Context,
     model: Any,
-    judged: Judged,
+    judged: "Judged",
     path: str,
     names: list[str] | None,
     *,
@@ -60,6 +63,9 @@ def write_judged(
     trained_on : bool
         Whether the model was trained on them.
     """
+    # Imported when needed: templates take time.
+    from widemargin.report import JudgedRows, write_report
+
     data = context.params["data"]
     name = ", ".join(map(shown, data))
     with naming(path):

@@ -47,8 +47,8 @@ class Encoded(NamedTuple):
 
 def learn(
     paths: list[str], options: TableOptions, task: TaskName
-) -> tuple[TableFeatures, Encoded, str]:
-    """Learn the features of a table, and return them, the table as features, and its name."""
+) -> tuple[TableFeatures, Encoded]:
+    """Learn the features of a table; return them, and the table as features."""
     assert options.target is not None
     scale = options.scale is not False
     features = TableFeatures(
@@ -76,9 +76,9 @@ def learn(
         except Widened:
             continue
     for doubt in features.doubts_:
-        complain(f"warning: {_name(paths)}: {doubt}")
+        complain(f"warning: {name_of(paths)}: {doubt}")
     roles = [name for name in (options.target, options.weight, options.group) if name is not None]
-    return features, encode(features, table, kept, roles, budget), _name(paths)
+    return features, encode(features, table, kept, roles, budget)
 
 
 def read(
@@ -292,5 +292,6 @@ def _budget(options: TableOptions) -> int:
     return (free_bytes() or 2 * _FALLBACK_BUDGET) // 2
 
 
-def _name(paths: list[str]) -> str:
+def name_of(paths: list[str]) -> str:
+    """Return the name of a table in messages."""
     return shown(paths[0]) + (", ..." if len(paths) > 1 else "")

@@ -15,7 +15,6 @@ from widemargin.cli.inputs import Data, Loaded
 from widemargin.cli.options import TaskName
 from widemargin.curves import iteration_unit, stopped_early
 from widemargin.model_io import liblinear_labels, write_liblinear
-from widemargin.report.proof import why_it_stopped
 from widemargin.words import count, shape_in_words
 
 # Training with so many iterations is slow, and features whose deviations differ by this factor
@@ -73,6 +72,9 @@ def make_model(context: typer.Context, data: Data) -> Any:
 
 def early_stop(model: Any) -> str:
     """Return a warning that says why a fit stopped before `tol` and what its model proves."""
+    # Imported when needed, as the templates of the report come with it.
+    from widemargin.report.proof import why_it_stopped
+
     return (
         f"{why_it_stopped(model, as_option)} before --tol {model.tol:g}; "
         f"the model is saved, {model.certificate_.bound_in_words()}"
