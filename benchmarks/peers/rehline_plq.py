@@ -1,7 +1,7 @@
 """ReHLine: coordinate descent on the dual of any piecewise linear-quadratic loss.
 
-It stops at its own relative duality gap, which is set to next to nothing here, so that sweeps are
-climbed.
+It stops at its own relative duality gap. That is set to next to nothing here, so that the number
+of sweeps decides.
 """
 
 import numpy as np
