@@ -18,7 +18,7 @@ from sklearn.datasets import dump_svmlight_file
 from widemargin import LinearSVC, open_rows, plot
 
 rng = np.random.default_rng(0)
-n, d = 20_000, 20_000
+n, d = 10_000, 20_000
 # Texts as they are: few frequent words, and many rare ones.
 words = (d * rng.random((n, 30)) ** 3).astype(np.int32)
 starts = np.arange(0, words.size + 1, 30, dtype=np.int32)
@@ -35,7 +35,7 @@ dump_svmlight_file(X, y, str(path), zero_based=False)
 
 rows = open_rows(path)
 model = LinearSVC(
-    C=1.0, loss="hinge", solver="stream", memory_budget="46MB", tol=1e-3, random_state=0
+    C=0.1, loss="hinge", solver="stream", memory_budget="44MB", tol=1e-3, random_state=0
 ).fit(rows, rows.labels)
 print(model.certificate_)
 print(f"{model.history_[-1].disk_passes} passes over the disk")

@@ -23,7 +23,10 @@ from widemargin.report.measures import Judged
 
 LABELS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=40)
 SCORES = st.lists(
-    st.tuples(st.booleans(), st.sampled_from([-2.0, -1e-300, 0.0, 5e-324, 0.5, 1.0, 1e300])),
+    st.tuples(
+        st.booleans(),
+        st.sampled_from([-2.0, -1e-300, 0.0, 5e-324, 0.5, 1.0, 1.0000000000000002, 1e300]),
+    ),
     min_size=2,
     max_size=30,
 ).filter(lambda rows: 0 < sum(positive for positive, _ in rows) < len(rows))
@@ -91,6 +94,9 @@ def test_operating_points_keep_what_they_promise(rows):
     assert float(points["highest F1"]["f1"]) == pytest.approx(best, abs=1e-4)
     data = found["data"]
     assert data["thresholds"][data["chosen"]] == 0.0
+    for place, threshold in enumerate(data["thresholds"]):
+        assert data["true_positives"][place] == np.sum((scores > threshold) & positive)
+        assert data["false_positives"][place] == np.sum((scores > threshold) & ~positive)
     assert len(data["x"]) == len(data["thresholds"]) == found["last"] + 1
 
 

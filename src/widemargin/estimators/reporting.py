@@ -80,7 +80,8 @@ class Reporting(BaseEstimator):
 
     def __str__(self) -> str:
         """Return the parameters and, if the model is fitted, a summary."""
-        return "\n".join([repr(self), *self._summary().values()])
+        lines = (f"{name}: {text}" for name, text in self._summary().items())
+        return "\n".join([repr(self), *lines])
 
     def _summary(self) -> dict[str, str]:
         try:

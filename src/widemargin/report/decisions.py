@@ -112,6 +112,7 @@ def decisions(positive: np.ndarray, scores: np.ndarray, name: str) -> dict[str, 
         return None
     thresholds = Thresholds.of(positive, scores)
     points = _operating_points(thresholds)
+    values = np.unique(scores)
     kept = thinned(
         np.linspace(0.0, 1.0, thresholds.values.size), thresholds.recall, _MOST_THRESHOLDS
     )
@@ -121,10 +122,11 @@ def decisions(positive: np.ndarray, scores: np.ndarray, name: str) -> dict[str, 
     return {
         "chart": _chart(shown, x, name),
         "points": [
-            {"name": what, **_row(thresholds, int(place[0]))} for what, place in points.items()
+            {"name": what, **_row(thresholds.take(place), values)}
+            for what, place in points.items()
         ],
         "data": {
-            "thresholds": [float(f"{value:.6g}") for value in shown.values],
+            "thresholds": [_shortest(value, values) for value in shown.values.tolist()],
             "true_positives": shown.true_positives.tolist(),
             "false_positives": shown.false_positives.tolist(),
             "n_positive": shown.n_positive,
@@ -158,15 +160,24 @@ def _operating_points(thresholds: Thresholds) -> dict[str, np.ndarray]:
     return {what: np.array([place]) for what, place in points.items()}
 
 
-def _row(thresholds: Thresholds, place: int) -> dict[str, str]:
+def _row(point: Thresholds, scores: np.ndarray) -> dict[str, str]:
     return {
-        "threshold": f"{thresholds.values[place]:.3g}".replace("-", "−"),
-        "precision": f"{thresholds.precision[place]:.4f}",
-        "recall": f"{thresholds.recall[place]:.4f}",
-        "f1": f"{thresholds.f1[place]:.4f}",
-        "false_positive_rate": f"{thresholds.false_positive_rate[place]:.4f}",
-        "n_predicted": f"{thresholds.n_predicted[place]:,}",
+        "threshold": str(_shortest(float(point.values[0]), scores)),
+        "precision": f"{point.precision[0]:.4f}",
+        "recall": f"{point.recall[0]:.4f}",
+        "f1": f"{point.f1[0]:.4f}",
+        "false_positive_rate": f"{point.false_positive_rate[0]:.4f}",
     }
+
+
+def _shortest(threshold: float, scores: np.ndarray) -> float:
+    """Return the number of fewest digits that divides sorted scores as the threshold does."""
+    place = np.searchsorted(scores, threshold, side="right")
+    for digits in range(3, 18):
+        short = float(f"{threshold:.{digits}g}")
+        if np.searchsorted(scores, short, side="right") == place:
+            return short
+    return threshold
 
 
 def _axis(thresholds: Thresholds) -> Axis:
