@@ -19,11 +19,11 @@ import sklearn.svm
 import widemargin
 
 L1 = "penalty='l1' is not offered"
-#: why cases fail: those whose id, without its file, matches the pattern
+#: why cases fail whose id the pattern is found in
 EXPECTED = {
     r"test_l1_min_c.*-squared_hinge-": L1,
     r"test_linearsvc_parameters.*-False-l1-squared_hinge": L1,
-    r"test_linearsvc\[": L1,
+    r"test_svm.py::test_linearsvc\[": L1,
     r"test_(dense|sparse)_liblinear_intercept_handling": L1,
     r"test_linearsvm_liblinear_sample_weight.*-LinearSVC-params0": L1,
     r"test_linear_svm_convergence_warnings": (

@@ -148,7 +148,7 @@ def test_a_fit_uses_the_one_core_it_was_given():
         from widemargin import LinearSVC, certify, svm_path
 
         random = np.random.default_rng(0)
-        X = sp.random_array((2000, 30_000), density=2e-3, format="csr", rng=random)
+        X = sp.random(2000, 30_000, density=2e-3, format="csr", random_state=random)
         y = random.integers(0, 5, 2000)
         model = LinearSVC(loss="hinge", random_state=0).fit(X, y)  # compiles
         time.sleep(0.5)  # so that threads which that has left behind come to rest

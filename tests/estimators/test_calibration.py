@@ -41,7 +41,7 @@ def test_none_unless_asked_for():
         assert not hasattr(model, "sigmoids_")
         with pytest.raises(AttributeError, match="predict_proba") as caught:
             _ = model.predict_proba
-        assert "probability=True" in str(caught.value.__cause__)
+        assert "probability=True" in caught.value.__notes__[0]
         model.probability = True
         with pytest.raises(NotFittedError, match="fitted with probability=False"):
             model.predict_proba(X)

@@ -165,6 +165,7 @@ def classes_of(y: np.ndarray, like: Any = None) -> tuple[np.ndarray, np.ndarray]
     elif _has_small_range(y):
         low = y.min()
         numbers = (y.astype(np.int64) if y.dtype.kind == "i" else y) - low
+        numbers = numbers.astype(np.intp, copy=False)  # `bincount` takes no uint64
         places = np.flatnonzero(np.bincount(numbers))
         codes = np.empty(places[-1] + 1, dtype=np.min_scalar_type(places.size))
         codes[places] = np.arange(places.size)
