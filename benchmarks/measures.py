@@ -36,7 +36,6 @@ SETS = {
     "a9a": ("a9a", 1, 32561),
     "ijcnn1": ("ijcnn1", 1, 40000),
     "rcv1, class 41": ("rcv1_multi", 41, 18554),
-    "rcv1, class 11": ("rcv1_multi", 11, 18554),
     "splice_worm": ("splice_worm", 1, 40000),
 }
 STUDENT = stats.t.ppf(0.975, len(SEEDS) - 1) / np.sqrt(len(SEEDS))

@@ -152,7 +152,7 @@ def test_most_rows_are_looked_at_once():
 
     class Counting(type(line)):
         def evaluate(self, steps):
-            looked_at.append(self.vectors[0].size * len(steps))
+            looked_at.append(self.size * len(steps))
             return evaluate(self, steps)
 
         def between(self, sums, j):
