@@ -15,7 +15,9 @@ from widemargin.solvers.settings import CheckSettings
 
 
 def forecast(tol=1e-3, pauses=(1.0, np.inf), **settings):
-    return Forecast(CheckSettings(**settings), tol, 1000, 100, 10_000, 1.0, pauses)
+    sizes = {"n_counted": 100, "n_entries": 10_000, "mean_pull": 1.0}
+    settings = {"entries_between_checks": 0.0} | settings
+    return Forecast(CheckSettings(**settings), tol, 1000, **sizes, pauses=pauses)
 
 
 def never():
@@ -40,6 +42,12 @@ def test_a_check_is_due_after_so_many_passes_whatever_the_gap():
     plan.plan[places.CHECKED_AT] = 100.0
     assert not plan.is_due(142.0, 1e9, never)  # not yet three tenths of them
     assert plan.is_due(143.0, 1e9, never)
+
+
+@pytest.mark.parametrize(("n_entries", "patience"), [(10, 100), (1 << 14, 64), (1 << 20, 20)])
+def test_small_problems_are_checked_rarely(n_entries, patience):
+    plan = Forecast(CheckSettings(), 1e-3, 1000, 100, n_entries, 1.0).plan
+    assert plan[places.PATIENCE] == patience
 
 
 def test_no_check_comes_soon_after_another():

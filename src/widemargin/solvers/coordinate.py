@@ -76,7 +76,8 @@ class _Descent(Descent):
         self.schedule = SCHEDULES[solver.schedule](
             counted, rows.n_rows, solver.seed, visits, _block(rows, visits)
         )
-        self.forecast = self._forecast(self.n_counted, pauses=self.schedule.pauses)
+        pauses = self.schedule.pauses
+        self.forecast = self._forecast(self.n_counted, rows.n_entries, pauses=pauses)
         self.norms = rows.squared_norms()
         self.worked_on_faces = 0.0  # in passes
         self.left_by_face = np.inf  # the gap left by the last joint step, if it is known

@@ -74,11 +74,11 @@ class Descent(ABC):
         self.best = State(state.coef, state.offset, state.dual)
         self.best_primal, self.best_dual = Bound(np.inf, 0.0), Bound(-np.inf, 0.0)
 
-    def _forecast(self, n_counted: int, **more: Any) -> Forecast:
+    def _forecast(self, n_counted: int, n_entries: int, **more: Any) -> Forecast:
         """Return the forecast, where so many rows count."""
         rows, cost, monitor = self.problem.rows, self.problem.risk.cost, self.monitor
         pull = float(cost @ rows.squared_norms()) / max(1, cost.size)
-        sizes = n_counted, rows.n_entries, pull
+        sizes = n_counted, n_entries, pull
         return Forecast(self.settings.checks, monitor.tol, monitor.max_iter, *sizes, **more)
 
     @abstractmethod

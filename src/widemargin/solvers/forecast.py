@@ -20,7 +20,7 @@ class Forecast:
     tol : float
     max_iter : int
     n_counted, n_entries : int
-        Rows of positive cost, and entries of all rows.
+        Rows of positive cost, and numbers that a visit of all rows reads.
     mean_pull : float
         The mean of cost |x|^2.
     pauses : tuple of float
@@ -37,14 +37,17 @@ class Forecast:
         mean_pull: float,
         pauses: tuple[float, float] = (0.0, 1.0),
     ):
-        many = mean_pull > settings.large_costs
+        worth_it = settings.entries_between_checks / max(1, n_entries)
+        patience = max(settings.passes, min(worth_it, settings.passes_if_small))
+        if mean_pull > settings.large_costs:
+            patience = settings.passes_if_costs_are_large
         self.plan = plan = np.zeros(kernels.PLAN_SIZE)
         plan[kernels.PREDICTED] = plan[kernels.LIKELY_PRIMAL] = np.inf
         plan[kernels.OPTIMISM] = plan[kernels.LEFT] = 1.0
         plan[kernels.VISITS_PER_PASS] = n_counted
         plan[kernels.TOL], plan[kernels.MOST_PASSES] = tol, max_iter
         plan[kernels.FRACTION] = settings.fraction
-        plan[kernels.PATIENCE] = settings.passes_if_costs_are_large if many else settings.passes
+        plan[kernels.PATIENCE] = patience
         plan[kernels.PAUSE_GROWTH] = plan[kernels.LOOK_GROWTH] = settings.growth_between_looks
         plan[kernels.SHORTEST_PAUSE], plan[kernels.LONGEST_PAUSE] = pauses
         plan[kernels.PASSES_TO_LOOK] = settings.entries_between_looks / max(1, n_entries)

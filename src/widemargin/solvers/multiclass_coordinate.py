@@ -59,12 +59,12 @@ class _Descent(Descent):
         counted = np.flatnonzero(self.cost > 0.0).astype(np.uint32)
         self.seen_gap = np.array(self.cost)  # at alpha = 0
         self.n_counted = max(1, counted.size)
-        self.forecast = self._forecast(self.n_counted)
         self.empty = np.setdiff1d(np.arange(self.k), self.y[counted])
         visits = self.settings.visits
         self.schedule = _SCHEDULES[solver.schedule](counted, rows.n_rows, solver.seed, visits)
         self.norms = rows.squared_norms()
         self.rows = _to_visit(rows, self.settings.worth_csr)
+        self.forecast = self._forecast(self.n_counted, self.k * self.rows[0].size)
         self._start_from(state)
         self.exact_W = self._weights(np.float64)  # of the last check
         self.W = self._weights(np.float32) if self._single_will_do else self.exact_W

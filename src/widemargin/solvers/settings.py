@@ -82,6 +82,10 @@ class CheckSettings:
     ----------
     fraction, passes, passes_if_costs_are_large, large_costs : float
         See above.
+    entries_between_checks, passes_if_small : float
+        If costs are not large, the passes before such a check visit at least this many entries,
+        since a check of a small problem takes as long; but for that they are no more than the
+        second number.
     entries_between_looks, growth_between_looks : float
         At least this many entries are visited between two estimates of the gap, which take as
         long. But passes grow by at most this fraction between them.
@@ -98,6 +102,8 @@ class CheckSettings:
     passes: float = 20.0
     passes_if_costs_are_large: float = 10.0
     large_costs: float = 50.0
+    entries_between_checks: float = 1 << 20
+    passes_if_small: float = 100.0
     entries_between_looks: float = 1 << 16
     growth_between_looks: float = 0.1
     tries_multiples: bool = True
