@@ -4,10 +4,26 @@ Commands import what they need when they run: importing NumPy, scikit-learn and 
 would make `--help` slow.
 """
 
+import re
+from typing import Any
+
 import typer
+import typer.core
 
 from widemargin.cli import commands, exporting, options, showing, table_options
 from widemargin.cli.errors import CommandGroup
+
+
+class Command(typer.core.TyperCommand):
+    """A command whose help names arguments without Python's types: DATA, not DATA <list[str]>."""
+
+    def get_help(self, ctx: Any) -> str:
+        """Return the help text."""
+        # As many spaces, since the column beside it is aligned.
+        return re.sub(
+            r" <[a-z]+(?:\[[a-z]+\])?>", lambda t: " " * len(t[0]), super().get_help(ctx)
+        )
+
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -39,7 +55,7 @@ def widemargin(context: typer.Context, version: options.Version = False) -> None
         typer.echo(context.get_help())
 
 
-@app.command()
+@app.command(cls=Command)
 def train(
     context: typer.Context,
     data: options.Data,
@@ -116,7 +132,7 @@ def train(
     training.run(context)
 
 
-@app.command()
+@app.command(cls=Command)
 def tune(
     context: typer.Context,
     data: options.Data,
@@ -187,4 +203,4 @@ for command in (
     commands.convert,
     commands.demo,
 ):
-    app.command()(command)
+    app.command(cls=Command)(command)

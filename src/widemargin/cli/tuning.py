@@ -47,6 +47,8 @@ _SHARED = (
     "probability",
 )
 _BAR_WIDTH = 24
+# Of the other columns of its table, without the name of the score.
+_OTHER_COLUMNS = 46
 
 
 def run(context: typer.Context) -> None:
@@ -161,6 +163,7 @@ def show(model: Any) -> None:
     for header in ("C", score_name(model), "std. dev.", "largest gap"):
         table.add_column(header, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
+    widest = min(_BAR_WIDTH, console.width - _OTHER_COLUMNS - len(score_name(model)))
     mean, deviation = model.scores_.mean(axis=0), model.scores_.std(axis=0)
     low, high = np.nanmin(mean), np.nanmax(mean)
     largest_gap = np.maximum(0.0, model.relative_gaps_.max(axis=0))  # rounding
@@ -170,7 +173,7 @@ def show(model: Any) -> None:
             table.add_row(cost, "", "", "", "not tried", style="dim")
             continue
         length = (mean[place] - low) / (high - low) if high > low else 1.0
-        bar = block * max(1, round(_BAR_WIDTH * length))
+        bar = block * max(1, round(widest * length))
         best = model.Cs_[place] == model.C_
         table.add_row(
             cost,
