@@ -57,6 +57,9 @@ nitpick_ignore_regex = [(r"py:.*", r"sklearn\..*")]
 sphinx_gallery_conf = {
     "examples_dirs": ["gallery"],
     "gallery_dirs": ["stories"],
+    # Pages of the API show the stories that use a name.
+    "backreferences_dir": "stories/backreferences",
+    "doc_module": ("widemargin",),
     # The one about a GPU is shown and not run.
     "filename_pattern": r"/plot_(?!\d+_gpu)",
     "within_subsection_order": "FileNameSortKey",

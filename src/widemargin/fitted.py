@@ -53,6 +53,12 @@ class Ordering(Protocol):
     """A model trained on pairs of rows."""
 
     n_pairs_: int
+
+
+@runtime_checkable
+class Counted(Protocol):
+    """A model that knows how many rows it was trained on."""
+
     n_samples_fit_: int
 
 

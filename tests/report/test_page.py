@@ -281,6 +281,21 @@ def test_what_the_model_does_comes_first(tmp_path):
     assert "this page says nothing about predictions" in page.text
 
 
+def test_one_error_is_not_none(tmp_path):
+    X, y = np.vstack([-np.ones((5000, 1)), np.ones((5000, 1))]), np.repeat([0, 1], 5000)
+    model = LinearSVC(random_state=0).fit(X, y)
+    y[0] = 1
+    page = report(model, tmp_path, X, y)
+    assert "Accuracy 99.99 %" in page.text
+
+
+def test_rows_without_an_order_have_no_metric(tmp_path):
+    model, X, y, _ = ranking()
+    page = report(model, tmp_path, X, np.zeros(len(y)))
+    assert "No metric is defined for these rows" in page.text
+    assert page.tiles()["pairwise accuracy"] == "undefined"
+
+
 @pytest.mark.parametrize("make", [two_classes, ten_classes, ranking, ordinal, searched])
 def test_training_rows_are_called_so(make, tmp_path):
     if make is two_classes:

@@ -10,7 +10,7 @@ import numpy as np
 
 import widemargin
 from widemargin.curves import iteration_unit
-from widemargin.fitted import Classifier, Fitted, Ordering, Separating
+from widemargin.fitted import Classifier, Counted, Fitted, Ordering, Separating
 from widemargin.report.measures import JudgedRows
 from widemargin.words import duration
 
@@ -39,10 +39,10 @@ def facts(model: Fitted) -> dict[str, str]:
 
 
 def n_rows(model: Fitted) -> int:
-    if isinstance(model, Separating):
-        return model.dual_variables_.shape[1]
-    assert isinstance(model, Ordering)
-    return model.n_samples_fit_
+    if isinstance(model, Counted):
+        return model.n_samples_fit_
+    assert isinstance(model, Separating)
+    return model.dual_variables_.shape[1]
 
 
 def parameters(model: Fitted) -> list[tuple[str, str, bool]]:

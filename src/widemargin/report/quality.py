@@ -77,38 +77,33 @@ def quality(model: Fitted, judged: Judged) -> dict[str, Any]:
     return shown
 
 
+# The first of these that is defined is the headline.
+_SPEAKING = ("mean_absolute_error", "accuracy", "ndcg_at_10", "pairwise_accuracy", "roc_area")
+
+
 def _headline(
     judged: Judged, measures: Measures, found: dict[str, Interval]
 ) -> dict[str, str | None]:
     """Return the metric that speaks for the model, its interval, and what guessing reaches."""
-    key = next(name for name in _SPEAKING if measures.get(name) is not None)
-    value, interval = measures[key], found.get(key)
-    assert value is not None
-    name = NAMES[key]
-    return {
-        "title": f"{name[0].upper()}{name[1:]} {_in_words(key, value)}",
-        "interval": None
-        if interval is None
-        else " to ".join(_in_words(key, end) for end in interval),
-        "baseline": _baseline(judged, key),
-    }
-
-
-# The first of these that a task has is its headline; `groups` is always defined for a ranking.
-_SPEAKING = (
-    "mean_absolute_error",
-    "accuracy",
-    "ndcg_at_10",
-    "pairwise_accuracy",
-    "roc_area",
-    "groups",
-)
+    for key in _SPEAKING:
+        value = measures.get(key)
+        if value is None:
+            continue
+        name, ends = NAMES[key], found.get(key, ())
+        return {
+            "title": f"{name[0].upper()}{name[1:]} {_in_words(key, value)}",
+            "interval": " to ".join(_in_words(key, end) for end in ends) or None,
+            "baseline": _baseline(judged, key),
+        }
+    return {"title": "No metric is defined for these rows", "interval": None, "baseline": None}
 
 
 def _in_words(key: str, value: float) -> str:
-    if key == "accuracy":
-        return f"{100 * value:.1f}\N{NO-BREAK SPACE}%"
-    return f"{value:,}" if key == "groups" else f"{value:.3f}"
+    """Format with as many digits as keep a value below 1 apart from 1."""
+    scale, decimals, unit = (100.0, 1, "\N{NO-BREAK SPACE}%") if key == "accuracy" else (1, 3, "")
+    while value < 1.0 and float(f"{scale * value:.{decimals}f}") == scale:
+        decimals += 1
+    return f"{scale * value:.{decimals}f}{unit}"
 
 
 def _baseline(judged: Judged, key: str) -> str | None:
