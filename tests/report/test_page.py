@@ -318,14 +318,17 @@ def test_classes_are_measured_as_elsewhere(tmp_path):
     model, X, y = ten_classes()
     page = report(model, tmp_path, X, y)
     rows = re.findall(
-        r'<tr><th scope="row">(\d)</th>((?:<td class="number">.*?</td>){5})', page.source
+        r'<tr><th scope="row">(\d)</th>((?:<td class="number">.*?</td>){6})', page.source
     )
     assert [label for label, _ in rows] == list("0123456789")
     expected = precision_recall_fscore_support(y, model.predict(X))
     for place, (_, cells) in enumerate(rows):
         numbers = [float(cell) for cell in re.findall(">([^<]+)</td>", cells)]
-        assert numbers[:4] == pytest.approx([column[place] for column in expected], abs=5e-5)
-        assert numbers[4] == np.sum(model.predict(X) == place)
+        found = [*numbers[:3], numbers[4]]
+        assert found == pytest.approx([column[place] for column in expected], abs=5e-5)
+        area = roc_auc_score(y == place, model.decision_function(X)[:, place])
+        assert numbers[3] == pytest.approx(area, abs=5e-5)
+        assert numbers[5] == np.sum(model.predict(X) == place)
 
 
 def test_probabilities_have_a_calibration_curve(tmp_path):

@@ -48,13 +48,15 @@ def quality(model: Fitted, judged: Judged) -> dict[str, Any]:
     """
     measures, found = measure(model, judged), intervals(model, judged)
     n_unknown = int(np.isin(judged.true, judged.known, invert=True).sum())
+    problems = _binary_problems(judged)
+    areas = {name: _roc_area(positive, scores) for name, positive, scores in problems}
     shown: dict[str, Any] = {
         "headline": _headline(judged, measures, found),
         "measures": _tiles(measures, found),
         "level": f"{100 * LEVEL:g} %",
         "by_groups": judged.predicted is None and "ndcg_at_10" in found,
         "positive": judged.positive_name,
-        "curves": _curves_of(judged),
+        "curves": _curves(problems, areas) if problems else _ndcg_by_depth(judged),
         "calibration": None,
         "decisions": None,
         "matrix": None,
@@ -67,7 +69,7 @@ def quality(model: Fitted, judged: Judged) -> dict[str, Any]:
     if judged.predicted is not None:
         confusion = Confusion.of(judged)
         shown["calibration"] = calibration(judged)
-        shown["classes"] = _classes(confusion, judged.names)
+        shown["classes"] = _classes(confusion, judged.names, areas)
         if len(judged.names) <= _MAX_MATRIX_CLASSES:
             shown["matrix"] = _confusion_matrix(confusion, judged.names)
         if shown["many"]:
@@ -129,13 +131,6 @@ def _tiles(measures: Measures, found: dict[str, Interval]) -> list[tuple[str, st
     return [(name, text, ends.get(name, "")) for name, text in texts.items()]
 
 
-def _curves_of(judged: Judged) -> list[Chart]:
-    problems = _binary_problems(judged)
-    if problems:
-        return _curves(problems)
-    return _ndcg_by_depth(judged) if judged.predicted is None else []
-
-
 def _binary_problems(judged: Judged) -> list[BinaryProblem]:
     """Return (positive class, mask of positive rows, scores), one versus rest.
 
@@ -154,10 +149,9 @@ def _binary_problems(judged: Judged) -> list[BinaryProblem]:
     return [problem for problem in problems if 0 < problem[1].sum() < problem[1].size]
 
 
-def _curves(problems: list[BinaryProblem]) -> list[Chart]:
+def _curves(problems: list[BinaryProblem], areas: dict[str, float]) -> list[Chart]:
     """Return ROC and precision-recall curves, lowest ROC AUC first."""
-    areas = [_roc_area(positive, scores) for _, positive, scores in problems]
-    hardest = np.argsort(areas, kind="stable")[:MOST_CURVES]
+    hardest = np.argsort(list(areas.values()), kind="stable")[:MOST_CURVES]
     several = len(problems) > 1
     roc_curves, pr_curves, averages = [], [], []
     for number, place in enumerate(hardest):
@@ -167,7 +161,7 @@ def _curves(problems: list[BinaryProblem]) -> list[Chart]:
         fpr, tpr, _ = roc_curve(positive, scores)
         precision, recall, _ = precision_recall_curve(positive, scores, drop_intermediate=True)
         legends = [
-            f"{name}, {value:.4f}" if several else "" for value in (areas[place], averages[-1])
+            f"{name}, {value:.4f}" if several else "" for value in (areas[name], averages[-1])
         ]
         roc_curves.append(Curve(fpr, tpr, legends[0], style))
         pr_curves.append(Curve(recall[::-1], precision[::-1], legends[1], style))
@@ -181,7 +175,7 @@ def _curves(problems: list[BinaryProblem]) -> list[Chart]:
     else:
         note = "One versus rest, lowest first."
     chance = Curve(np.array([0.0, 1.0]), np.array([0.0, 1.0]), "chance", REFERENCE)
-    area = _span("ROC AUC", [areas[place] for place in hardest])
+    area = _span("ROC AUC", [areas[problems[place][0]] for place in hardest])
     average = _span("Average precision", averages)
     return [
         line_chart(
@@ -217,7 +211,9 @@ def _span(what: str, values: list[float]) -> str:
 
 
 def _ndcg_by_depth(judged: Judged) -> list[Chart]:
-    """Return NDCG@k for several k, if it is defined for these grades."""
+    """Return NDCG@k for several k, for a ranking whose grades define it."""
+    if judged.predicted is not None:
+        return []
     grades = judged.labels[judged.true]
     values = [if_defined(ndcg, grades, judged.scores, judged.qid, k) for k in _DEPTHS]
     if values[0] is None:
@@ -246,8 +242,11 @@ def _confusion_matrix(confusion: Confusion, names: list[str]) -> Chart:
     )
 
 
-def _classes(confusion: Confusion, names: list[str]) -> dict[str, Any]:
-    """Return precision, recall, F1 and support by class; lowest F1 first if they are many."""
+def _classes(confusion: Confusion, names: list[str], areas: dict[str, float]) -> dict[str, Any]:
+    """Return metrics and support by class, lowest F1 first if there are many.
+
+    Each class has a ROC AUC of its own if there are more than two.
+    """
     order = np.arange(len(names))
     if len(names) > FEW_CLASSES:
         # Classes without rows say nothing about the model: last.
@@ -256,12 +255,15 @@ def _classes(confusion: Confusion, names: list[str]) -> dict[str, Any]:
     for cell in confusion.errors():
         wrong = f"{names[confusion.predicted[cell]]} ({confusion.counts[cell]:,})"
         taken_for.setdefault(int(confusion.true[cell]), wrong)
-    precision, recall, f1 = confusion.precision, confusion.recall, confusion.f1
+    columns = {"Precision": confusion.precision, "Recall": confusion.recall, "F1": confusion.f1}
+    if len(areas) > 1:
+        columns["ROC AUC"] = np.array([areas.get(name, np.nan) for name in names])
     return {
+        "columns": list(columns),
         "rows": [
             {
                 "name": names[place],
-                "numbers": [_sortable(values[place]) for values in (precision, recall, f1)],
+                "numbers": [_sortable(values[place]) for values in columns.values()],
                 "support": f"{confusion.support[place]:,}",
                 "n_predicted": f"{confusion.n_predicted[place]:,}",
                 "taken_for": taken_for.get(place, ""),
