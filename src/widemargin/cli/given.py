@@ -6,7 +6,7 @@ from collections.abc import Collection
 import typer
 
 from widemargin.cli.errors import BadInput
-from widemargin.cli.options import DeviceName, SolverName, TaskName
+from widemargin.cli.options import ONLY_FOR, DeviceName, SolverName, TaskName
 from widemargin.solvers.registry import RiskKind, names
 
 
@@ -19,22 +19,6 @@ def check_device(device: DeviceName) -> None:
             check_gpu()
         except NoGpuError as error:
             raise BadInput(str(error).replace("device='cuda'", "--device cuda")) from error
-
-
-# Options of `train` that apply to a single task.
-_ONLY_FOR = {
-    "loss": TaskName.classify,
-    "multi_class": TaskName.classify,
-    "no_intercept": TaskName.classify,
-    "penalized_intercept": TaskName.classify,
-    "class_weight": TaskName.classify,
-    "seed": TaskName.classify,
-    "memory_budget": TaskName.classify,
-    "checkpoint": TaskName.classify,
-    "probability": TaskName.classify,
-    "liblinear": TaskName.classify,
-    "normalization": TaskName.rank,
-}
 
 
 def given(context: typer.Context, name: str) -> bool:
@@ -81,7 +65,7 @@ def command_line(context: typer.Context) -> str:
 def check_task(context: typer.Context, task: TaskName, solver: SolverName) -> None:
     """Refuse options that do not apply to the task."""
     spelled = {option.name: option.opts[0] for option in context.command.params}
-    for name, only_task in _ONLY_FOR.items():
+    for name, only_task in ONLY_FOR.items():
         if given(context, name) and task is not only_task:
             raise _wrong_task(spelled[name], only_task, task)
     for_all_tasks = names(risk=RiskKind.ANY, published=True)

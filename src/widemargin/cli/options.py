@@ -115,6 +115,22 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+#: options of `train` that apply to a single task
+ONLY_FOR = {
+    "loss": TaskName.classify,
+    "multi_class": TaskName.classify,
+    "no_intercept": TaskName.classify,
+    "penalized_intercept": TaskName.classify,
+    "class_weight": TaskName.classify,
+    "seed": TaskName.classify,
+    "memory_budget": TaskName.classify,
+    "checkpoint": TaskName.classify,
+    "probability": TaskName.classify,
+    "liblinear": TaskName.classify,
+    "normalization": TaskName.rank,
+}
+
+
 class FormatName(StrEnum):
     """File format of rows on disk."""
 
