@@ -95,8 +95,8 @@ class MeasureModel(ClassifierMixin, BaseEstimator):
 class MeasureSVC(CallbackSupportMixin, MeasureModel):
     """Linear classification of two classes, trained for a measure, with a certificate.
 
-    Minimises ``1/2 |w|^2 + r``, where r is a convex bound on C times the number of rows times the loss
-    in the measure, over all rows together: Joachims's structural bounds, as in SVM-perf.
+    Minimises ``1/2 |w|^2 + r``, where r is a convex bound on C times the number of rows times the
+    loss in the measure, over all rows together: Joachims's structural bounds, as in SVM-perf.
 
     Parameters
     ----------
