@@ -39,16 +39,17 @@ class ProgressBar:
             TextColumn("{task.description}"),
             console=self.console,
             transient=True,
-            disable=not self.console.is_terminal,
         )
         self.task = self.bar.add_task("", total=total)
 
     def __enter__(self) -> Self:
-        self.bar.start()
+        if self.console.is_terminal:
+            self.bar.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.bar.stop()
+        if self.console.is_terminal:
+            self.bar.stop()
         taken = time.perf_counter() - self.started
         self.console.print(
             f"widemargin  {taken:.2f} s  {self.done} of {self.total} {self.what}", soft_wrap=True

@@ -3,15 +3,13 @@
 from collections.abc import Callable
 from functools import update_wrapper
 from types import MethodType
-from typing import Self
 
 import numpy as np
-import scipy.sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.arrays import Matrix, dense, move_to, on_host
+from widemargin.arrays import Matrix, move_to, on_host
 from widemargin.data import Rows
 from widemargin.data.devices import is_on_gpu
 from widemargin.estimators.callbacks import CallbackSupportMixin
@@ -40,7 +38,7 @@ class _WithProbability:
 class LinearClassifier(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """A classifier that predicts by linear scores, one per class or one for two classes."""
 
-    coef_: Matrix  # an array, or sparse after `sparsify`
+    coef_: Matrix  # an array, or sparse after `LinearSVC.sparsify`
     intercept_: np.ndarray
     classes_: np.ndarray
 
@@ -80,15 +78,3 @@ class LinearClassifier(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEst
     def predict_log_proba(self, X: Matrix) -> np.ndarray:
         """Return the logarithms of the probabilities; with ``probability=True``."""
         return np.log(self.predict_proba(X))
-
-    def sparsify(self) -> Self:
-        """Make `coef_` a sparse matrix, which takes less memory if most weights are zero."""
-        check_is_fitted(self)
-        self.coef_ = scipy.sparse.csr_matrix(on_host(self.coef_))
-        return self
-
-    def densify(self) -> Self:
-        """Make `coef_` an array again."""
-        check_is_fitted(self)
-        self.coef_ = dense(self.coef_)
-        return self

@@ -5,6 +5,7 @@ from os import PathLike
 from typing import Self
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -289,6 +290,18 @@ class LinearSVC(LinearClassifier):
         if not (self.warm_start and hasattr(self, "dual_variables_")):
             return None
         return self.classes_, dense(self.coef_), self.intercept_, self.dual_variables_
+
+    def sparsify(self) -> Self:
+        """Make `coef_` a sparse matrix, which takes less memory if most weights are zero."""
+        check_is_fitted(self)
+        self.coef_ = scipy.sparse.csr_matrix(on_host(self.coef_))
+        return self
+
+    def densify(self) -> Self:
+        """Make `coef_` an array again."""
+        check_is_fitted(self)
+        self.coef_ = dense(self.coef_)
+        return self
 
     def to_sklearn(self) -> BaseEstimator:
         """Return a plain ``sklearn.svm.LinearSVC`` that predicts the same.
