@@ -99,10 +99,10 @@ class _Descent(Descent):
 
     def _foresee_joint_steps(self) -> None:
         """Tell the forecast whether a joint step before a check may leave a much smaller gap."""
-        many_features = self.problem.rows.n_features >= self.joint.many_features
-        if self.solves_faces and not self.problem.risk.loss.is_smooth and many_features:
-            most_free = self.joint.rows_per_feature * self.problem.rows.n_features
-            self.forecast.foresee_joint_steps(self.joint.left, most_free)
+        joint, n_features = self.joint, self.problem.rows.n_features
+        pays = n_features >= joint.many_features and self.monitor.tol < joint.foreseen_below
+        if self.solves_faces and not self.problem.risk.loss.is_smooth and pays:
+            self.forecast.foresee_joint_steps(joint.left, joint.rows_per_feature * n_features)
         self.forecast.plan[PENALIZED] = self.problem.intercept is Intercept.PENALIZED
 
     def _set_intercept(self, counted: np.ndarray, state: State) -> None:

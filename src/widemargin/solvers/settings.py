@@ -124,9 +124,10 @@ class JointSettings:
     work, fewest_iterations : float
         All joint steps take at most this fraction of the work of all passes. A step is made if
         this is enough for so many iterations.
-    left, rows_per_feature, many_features : float
+    left, rows_per_feature, many_features, foreseen_below : float
         A joint step leaves about this fraction of the hinge losses of the free rows, if there are
-        at most this many free rows per feature, and at least this many features.
+        at most this many free rows per feature, and at least this many features. Below this
+        tolerance, a check is made once that is enough.
     wanted, slowest : float
         It ends if the gap contributions of these rows are this fraction of the gap allowed; or if
         they fall no faster than this from one estimate to the next: passes are as fast.
@@ -138,6 +139,7 @@ class JointSettings:
     left: float = 0.1
     rows_per_feature: float = 0.25
     many_features: int = 256
+    foreseen_below: float = 1e-4
     wanted: float = 0.8
     slowest: float = 0.9
 
