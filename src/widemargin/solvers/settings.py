@@ -21,9 +21,6 @@ class VisitSettings:
     overstep : float
         Steps are longer by this factor than to the maximum over one variable. Any factor below 2
         raises the dual; 1.3 saves up to a third of the visits if there are many.
-    first_overstep, first_passes : float, int
-        The same for the first uniform passes: there longer steps would take many variables to a
-        bound too early.
     lowest, highest, rate : float
         Bounds of preferences, and how fast they change: Glasmachers & Dogan's numbers.
     forgotten : float
@@ -40,15 +37,9 @@ class VisitSettings:
         is more than this many times the largest of any row in the last pass.
     rest : int
         How many passes a row rests if a uniform pass finds it at a bound with nothing to gain.
-    block, few_in_common : int, float
-        Uniform passes visit blocks of this many neighbours if rows have less than this fraction
-        of all features. Blocks save a fifth of the time of memory access. If rows have few
-        features in common, they need no more passes.
     """
 
     overstep: float = 1.3
-    first_overstep: float = 1.1
-    first_passes: int = 30
     lowest: float = 1.0 / 20.0
     highest: float = 20.0
     rate: float = 1.0 / 5.0
@@ -59,8 +50,6 @@ class VisitSettings:
     at_zero: float = 0.2
     pushed: float = 1.0
     rest: int = 2
-    block: int = 128
-    few_in_common: float = 0.05
 
     @property
     def preferences(self) -> tuple[float, float, float, float]:
