@@ -9,26 +9,19 @@ from widemargin.solvers.settings import (
     VisitSettings,
 )
 
-_ALWAYS, _NEVER = float("inf"), 0.0
+_ALWAYS = float("inf")
 # What both schedules of coordinate descent have, and what each of them has.
 _OF_BOTH: dict[str, CoordinateSettings] = {
     "no multiple of a point": CoordinateSettings(checks=CheckSettings(tries_multiples=False)),
-    "steps to the maximum and no farther": CoordinateSettings(
-        visits=VisitSettings(overstep=1.0, first_overstep=1.0)
-    ),
+    "steps to the maximum and no farther": CoordinateSettings(visits=VisitSettings(overstep=1.0)),
     "rows never centred": CoordinateSettings(common_part=_ALWAYS),
     "constant feature as large as the rows": CoordinateSettings(constant_feature=1.0),
-    "no blocks of neighbours": CoordinateSettings(visits=VisitSettings(few_in_common=_NEVER)),
     "w in double precision": CoordinateSettings(
         checks=CheckSettings(single_precision_tol=_ALWAYS)
     ),
 }
 _OF_DCD: dict[str, CoordinateSettings] = {
     "rows never rest": CoordinateSettings(visits=VisitSettings(rest=0)),
-    "first steps as long as the others": CoordinateSettings(visits=VisitSettings(first_passes=0)),
-    "blocks of neighbours wherever rows are": CoordinateSettings(
-        visits=VisitSettings(few_in_common=_ALWAYS)
-    ),
 }
 _OF_ACF: dict[str, CoordinateSettings] = {
     "no joint steps": CoordinateSettings(joint=JointSettings(largest=0.0)),

@@ -220,12 +220,12 @@ def test_to_sklearn_predicts_the_same():
         np.testing.assert_allclose(twin.decision_function(X / 16), model.decision_function(X / 16))
 
 
-def test_auto_takes_newton_for_few_features_and_the_uniform_schedule_for_small_costs():
+def test_auto_takes_newton_for_few_features_and_adaptive_frequencies_for_many():
     X, y = two_classes("breast cancer")
     assert LinearSVC(C=1.0).fit(X, y).solver_ == "newton"
     assert LinearSVC(C=1.0, solver="dcd").fit(X, y).solver_ == "dcd"
     wide = sp.random(X.shape[0], 2000, density=0.01, format="csr", random_state=0)
-    assert LinearSVC(loss="hinge", C=1e-2).fit(wide, y).solver_ == "dcd"
+    assert LinearSVC(loss="hinge", C=1e-2).fit(wide, y).solver_ == "acf"
     assert LinearSVC(C=100.0).fit(wide, y).solver_ == "acf"
 
 

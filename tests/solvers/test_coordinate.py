@@ -1,5 +1,3 @@
-import itertools
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -190,7 +188,7 @@ def test_limits_stop_with_an_honest_certificate(schedule):
 
 
 def test_adaptive_frequencies_follow_the_preferences():
-    schedule = AdaptiveSchedule(np.arange(100, dtype=np.uint32), 100, 0, VisitSettings(), block=1)
+    schedule = AdaptiveSchedule(np.arange(100, dtype=np.uint32), 100, 0, VisitSettings())
     schedule.preference[:10] = 20.0
     from widemargin.kernels.coordinate import adaptive_order
 
@@ -349,18 +347,6 @@ def test_shuffling_is_uniform():
     np.testing.assert_allclose(landed / 20_000, 0.2, atol=0.02)
 
 
-def test_blocks_are_shuffled_whole():
-    from widemargin.kernels.coordinate import shuffle_blocks
-
-    rows = np.arange(3, 103, dtype=np.uint32)
-    order = np.empty(100, dtype=np.uint32)
-    shuffle_blocks(rows, 16, np.array([7], dtype=np.uint64), order)
-    assert sorted(order) == list(rows)
-    blocks = [{(row - 3) // 16 for row in order[k : k + 1]} for k in range(100)]
-    changes = sum(a != b for a, b in itertools.pairwise(blocks))
-    assert changes == 6  # seven blocks, each met once
-
-
 def test_shrinking_leaves_rows_out():
     descent, counts = _over_text(2000, 50, 1.0, "dcd"), []
     for _ in range(20):
@@ -402,21 +388,18 @@ def test_rows_shrunk_away_are_active_no_longer_and_others_rest_once_more():
     np.testing.assert_array_equal(status[[2, 4, 5, 7]], [0, 1, 0, 0])
 
 
-def test_steps_of_uniform_passes_are_shorter_at_first():
-    rows = as_rows(np.eye(1))
-    problem = Problem(rows, Hinge([1], [10.0]), Intercept.NONE)
-    descent = _Descent(problem, State.zero(problem), Monitor(1e-3, 100), CoordinateDescent("dcd"))
-    steps = []
-    for _ in range(31):
-        descent.alpha[:] = descent.w[:] = 0.0  # the dual's maximum is at 1
-        one_pass(descent)
-        steps.append(descent.alpha[0])
-    np.testing.assert_allclose(steps, [1.1] * 30 + [1.3])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_steps_go_beyond_the_maximum(schedule):
+    problem = Problem(as_rows(np.eye(1)), Hinge([1], [10.0]), Intercept.NONE)
+    monitor, solver = Monitor(1e-3, 100), CoordinateDescent(schedule)
+    descent = _Descent(problem, State.zero(problem), monitor, solver)
+    one_pass(descent)
+    np.testing.assert_allclose(descent.alpha, 1.3)  # the dual's maximum is at 1
 
 
 def test_rows_with_something_to_gain_come_back():
     rows = np.array([0, 2, 3, 5, 8], dtype=np.uint32)
-    schedule = UniformSchedule(rows, 10, 0, VisitSettings(), block=1)
+    schedule = UniformSchedule(rows, 10, 0, VisitSettings())
     schedule._start_with(rows[[1, 4]])
     wanted = np.zeros(10, dtype=bool)
     wanted[[1, 3, 8]] = True  # row 1 does not count

@@ -288,21 +288,3 @@ def shuffle(order: Array, begin: int, end: int, generator: Array) -> None:
         state, j = _below(state, i + 1 - begin)
         order[i], order[begin + j] = order[begin + j], order[i]
     generator[0] = state
-
-
-@kernel
-def shuffle_blocks(rows: Array, block: int, generator: Array, order: Array) -> None:
-    """Fill order with `rows`: blocks of neighbours in random order, each of them shuffled."""
-    n_blocks = (rows.shape[0] + block - 1) // block
-    sequence = np.empty(n_blocks, np.uint32)
-    for which in range(n_blocks):
-        sequence[which] = which
-    # An index that is a constant, or wider, would need code of its own.
-    filled = np.intp(0)
-    shuffle(sequence, filled, n_blocks, generator)
-    for which in sequence:
-        begin = filled
-        for k in range(np.intp(which) * block, min((np.intp(which) + 1) * block, rows.shape[0])):
-            order[filled] = rows[k]
-            filled += 1
-        shuffle(order, begin, filled, generator)

@@ -21,7 +21,6 @@ from widemargin.kernels.coordinate import (
     adaptive_visits,
     due_rows,
     shuffle,
-    shuffle_blocks,
     uniform_pass,
 )
 from widemargin.kernels.face import is_free
@@ -49,8 +48,8 @@ from widemargin.kernels.typing import Array, Rows
 #: how a call ended: all its visits were made, a check is due, or all passes were made
 GOES_ON, CHECK, NO_MORE = range(3)
 #: places of `tally` besides those of coordinate.py: of a uniform run
-TOO_SMALL, N_ACTIVE, N_PASSES = range(6, 9)
-TALLY_SIZE = 9
+TOO_SMALL, N_ACTIVE = range(6, 8)
+TALLY_SIZE = 8
 
 
 # --- looks at the gap -----------------------------------------------------------------------
@@ -102,9 +101,8 @@ def _look(
 def uniform_run(
     rows: Rows, norms: Array, mean_dot: Array, y: Array, cost: Array, loss: tuple[float, ...],
     alpha: Array, w: Array, offset: Array, seen_gap: Array, mean: Array, K: float, kept: float,
-    plan: Array, most: int, candidates: Array, active: Array, due: Array, order: Array,
-    place: Array, status: Array, generator: Array, tally: Array, overstep: float,
-    first_overstep: float, first_passes: float, rest: int, block: int,
+    plan: Array, most: int, candidates: Array, active: Array, order: Array, place: Array,
+    status: Array, generator: Array, tally: Array, overstep: float, rest: int,
 ) -> int:  # fmt: skip
     """Make passes over the active rows that are due, with a look after each.
 
@@ -113,26 +111,24 @@ def uniform_run(
     made = 0
     while made < most:
         if place[0] == place[1]:
-            n_active, count = due_rows(active[: np.intp(tally[N_ACTIVE])], status, due)
+            n_active, count = due_rows(active[: np.intp(tally[N_ACTIVE])], status, order)
             while count == 0 and n_active > 0:  # all of them rest
-                n_active, count = due_rows(active[:n_active], status, due)
+                n_active, count = due_rows(active[:n_active], status, order)
             tally[N_ACTIVE] = n_active
             place[0], place[1] = 0, count
             if count == 0:  # what is left to gain is in shrunk rows
                 return CHECK
-            shuffle_blocks(due[:count], block, generator, order)
+            shuffle(order, np.intp(0), count, generator)
             tally[LARGEST], tally[SMALLEST] = -np.inf, np.inf
         begin, end = place[0], min(place[1], place[0] + most - made)
         uniform_pass(
             rows, norms, mean_dot, y, cost, loss, alpha, w, offset, seen_gap, order, begin, end,
-            status, rest, tally[TOO_LARGE], tally[TOO_SMALL],
-            first_overstep if tally[N_PASSES] < first_passes else overstep, tally,
+            status, rest, tally[TOO_LARGE], tally[TOO_SMALL], overstep, tally,
         )  # fmt: skip
         made += end - begin
         plan[NOW] += (end - begin) / plan[VISITS_PER_PASS]
         place[0] = end
         if end == place[1]:
-            tally[N_PASSES] += 1.0
             tally[TOO_LARGE] = tally[LARGEST] if tally[LARGEST] > 0.0 else np.inf
             tally[TOO_SMALL] = tally[SMALLEST] if tally[SMALLEST] < 0.0 else -np.inf
             _watch_offset(offset, candidates, active, status, tally)

@@ -45,7 +45,6 @@ from widemargin.solvers.absorbed import constant_feature, kept
 from widemargin.solvers.descent import Descent, DescentSolver
 from widemargin.solvers.face import Face
 from widemargin.solvers.schedule import SCHEDULES, Schedule
-from widemargin.solvers.settings import VisitSettings
 
 # A difference of large numbers is known to no smaller fraction of these numbers.
 _DIGITS_LEFT = 1e-14
@@ -73,9 +72,7 @@ class _Descent(Descent):
         counted = np.flatnonzero(risk.cost > 0.0).astype(np.uint32)
         self.n_counted = max(1, counted.size)
         self.joint, visits = self.settings.joint, self.settings.visits
-        self.schedule = SCHEDULES[solver.schedule](
-            counted, rows.n_rows, solver.seed, visits, _block(rows, visits)
-        )
+        self.schedule = SCHEDULES[solver.schedule](counted, rows.n_rows, solver.seed, visits)
         pauses = self.schedule.pauses
         self.forecast = self._forecast(self.n_counted, rows.n_entries, pauses=pauses)
         self.norms = rows.squared_norms()
@@ -99,10 +96,10 @@ class _Descent(Descent):
 
     def _foresee_joint_steps(self) -> None:
         """Tell the forecast whether a joint step before a check may leave a much smaller gap."""
-        many_features = self.problem.rows.n_features >= self.joint.many_features
-        if self.solves_faces and not self.problem.risk.loss.is_smooth and many_features:
-            most_free = self.joint.rows_per_feature * self.problem.rows.n_features
-            self.forecast.foresee_joint_steps(self.joint.left, most_free)
+        joint, n_features = self.joint, self.problem.rows.n_features
+        pays = n_features >= joint.many_features and self.monitor.tol < joint.foreseen_below
+        if self.solves_faces and not self.problem.risk.loss.is_smooth and pays:
+            self.forecast.foresee_joint_steps(joint.left, joint.rows_per_feature * n_features)
         self.forecast.plan[PENALIZED] = self.problem.intercept is Intercept.PENALIZED
 
     def _set_intercept(self, counted: np.ndarray, state: State) -> None:
@@ -291,12 +288,6 @@ class CoordinateDescent(DescentSolver):
     """Solver for margin risks over rows in memory."""
 
     descent = _Descent
-
-
-def _block(rows: SingleRows, settings: VisitSettings) -> int:
-    """Return how many neighbouring rows a uniform pass visits together."""
-    filled = rows.n_entries / max(1, rows.n_rows * rows.n_features)
-    return settings.block if filled < settings.few_in_common else 1
 
 
 def _balance(alpha: np.ndarray, scores: np.ndarray, risk: MarginRisk) -> None:

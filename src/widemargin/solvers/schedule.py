@@ -27,8 +27,6 @@ class Schedule:
         How many rows there are in all.
     seed : int
     settings : VisitSettings
-    block : int
-        How many rows that are neighbours in memory are visited together, where blocks pay.
     """
 
     #: whether joint steps for free dual variables are worth their cost
@@ -40,10 +38,8 @@ class Schedule:
     visited: tuple
     numbers: tuple
 
-    def __init__(
-        self, rows: np.ndarray, n_rows: int, seed: int, settings: VisitSettings, block: int = 1
-    ):
-        self.rows, self.order, self.settings, self.block = rows, rows.copy(), settings, block
+    def __init__(self, rows: np.ndarray, n_rows: int, seed: int, settings: VisitSettings):
+        self.rows, self.order, self.settings = rows, rows.copy(), settings
         self.generator = random_bits(seed)
         self.place = np.zeros(2, dtype=np.intp)  # rows of the pass visited so far, and in all
         self.tally = np.zeros(TALLY_SIZE)
@@ -79,23 +75,14 @@ class UniformSchedule(Schedule):
     pauses = 0.0, 1.0
     kernel = staticmethod(kernels.uniform_run)
 
-    def __init__(
-        self, rows: np.ndarray, n_rows: int, seed: int, settings: VisitSettings, block: int = 1
-    ):
-        super().__init__(rows, n_rows, seed, settings, block)
+    def __init__(self, rows: np.ndarray, n_rows: int, seed: int, settings: VisitSettings):
+        super().__init__(rows, n_rows, seed, settings)
         self.status = np.zeros(n_rows, dtype=np.uint8)
-        self.active, self.due = rows.copy(), np.empty_like(rows)
+        self.active = rows.copy()
         self._start_with(rows)
-        self.numbers = (
-            float(settings.overstep),
-            float(settings.first_overstep),
-            float(settings.first_passes),
-            int(settings.rest),
-            int(block),
-        )
+        self.numbers = float(settings.overstep), int(settings.rest)
         self.visited = (
-            rows, self.active, self.due, self.order, self.place, self.status, self.generator,
-            self.tally,
+            rows, self.active, self.order, self.place, self.status, self.generator, self.tally
         )  # fmt: skip
 
     def _start_with(self, active: np.ndarray) -> None:
@@ -142,18 +129,15 @@ class AdaptiveSchedule(Schedule):
 
     A row whose step would move w far beyond its bound has preference zero. It is inactive, until a
     check of all rows finds that it has something to gain. (Gradients would tell less, if rows
-    differ in norm.) Only the first pass, which has all rows, visits blocks of neighbours: in later
-    passes, blocks would cost several times the visits.
+    differ in norm.)
     """
 
     faces = True
     pauses = 1.0, np.inf
     kernel = staticmethod(kernels.adaptive_run)
 
-    def __init__(
-        self, rows: np.ndarray, n_rows: int, seed: int, settings: VisitSettings, block: int = 1
-    ):
-        super().__init__(rows, n_rows, seed, settings, block)
+    def __init__(self, rows: np.ndarray, n_rows: int, seed: int, settings: VisitSettings):
+        super().__init__(rows, n_rows, seed, settings)
         self.preferences = Preferences(rows, n_rows, seed, settings)
         self.preference, self.credit = self.preferences.preference, self.preferences.credit
         self.informed = False  # before the first pass
@@ -174,7 +158,7 @@ class AdaptiveSchedule(Schedule):
 
     def run(self, *arguments: Any) -> int:
         if not self.informed:  # the first pass has all rows
-            visits.shuffle_blocks(self.rows, self.block, self.generator, self.order)
+            visits.shuffle(self.order, 0, self.rows.size, self.generator)
             self.place[1] = self.rows.size
             self.informed = True
         return super().run(*arguments)

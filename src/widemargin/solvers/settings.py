@@ -21,9 +21,6 @@ class VisitSettings:
     overstep : float
         Steps are longer by this factor than to the maximum over one variable. Any factor below 2
         raises the dual; 1.3 saves up to a third of the visits if there are many.
-    first_overstep, first_passes : float, int
-        The same for the first uniform passes: there longer steps would take many variables to a
-        bound too early.
     lowest, highest, rate : float
         Bounds of preferences, and how fast they change: Glasmachers & Dogan's numbers.
     forgotten : float
@@ -40,15 +37,9 @@ class VisitSettings:
         is more than this many times the largest of any row in the last pass.
     rest : int
         How many passes a row rests if a uniform pass finds it at a bound with nothing to gain.
-    block, few_in_common : int, float
-        Uniform passes visit blocks of this many neighbours if rows have less than this fraction
-        of all features. Blocks save a fifth of the time of memory access. If rows have few
-        features in common, they need no more passes.
     """
 
     overstep: float = 1.3
-    first_overstep: float = 1.1
-    first_passes: int = 30
     lowest: float = 1.0 / 20.0
     highest: float = 20.0
     rate: float = 1.0 / 5.0
@@ -59,8 +50,6 @@ class VisitSettings:
     at_zero: float = 0.2
     pushed: float = 1.0
     rest: int = 2
-    block: int = 128
-    few_in_common: float = 0.05
 
     @property
     def preferences(self) -> tuple[float, float, float, float]:
@@ -124,9 +113,10 @@ class JointSettings:
     work, fewest_iterations : float
         All joint steps take at most this fraction of the work of all passes. A step is made if
         this is enough for so many iterations.
-    left, rows_per_feature, many_features : float
+    left, rows_per_feature, many_features, foreseen_below : float
         A joint step leaves about this fraction of the hinge losses of the free rows, if there are
-        at most this many free rows per feature, and at least this many features.
+        at most this many free rows per feature, and at least this many features. Below this
+        tolerance, a check is made once that is enough.
     wanted, slowest : float
         It ends if the gap contributions of these rows are this fraction of the gap allowed; or if
         they fall no faster than this from one estimate to the next: passes are as fast.
@@ -138,6 +128,7 @@ class JointSettings:
     left: float = 0.1
     rows_per_feature: float = 0.25
     many_features: int = 256
+    foreseen_below: float = 1e-4
     wanted: float = 0.8
     slowest: float = 0.9
 
