@@ -228,14 +228,12 @@ def compared(name: str) -> list[str]:
         train, test, shape = apart(written, name, source, Path(folder))
         ours(task, train, test)  # compiles, and fills caches
         runs = [(ours(task, train, test), theirs(task, train, test)) for _ in range(task.repeats)]
-    cells = [name, shape]
-    for results in zip(*runs):
-        cells.append(f"{100 * results[0].score:.2f} %")
-    for results in zip(*runs):
-        cells.append(f"{median(result.seconds for result in results):.2f} s")
-    for results in zip(*runs):
-        cells.append(f"{median(result.megabytes for result in results):,.0f} MB")
-    return cells
+    pairs = list(zip(*runs))  # our results, and theirs
+    scores = (f"{100 * results[0].score:.2f}" for results in pairs)
+    seconds = (f"{median(result.seconds for result in results):.2f}" for results in pairs)
+    memory = (f"{median(result.megabytes for result in results):,.0f}" for results in pairs)
+    units = zip((scores, seconds, memory), ("%", "s", "MB"))
+    return [name, shape, *(f"{' / '.join(values)} {unit}" for values, unit in units)]
 
 
 def main() -> None:
@@ -243,9 +241,7 @@ def main() -> None:
     parser.add_argument("chosen", nargs="*", metavar="TABLE", help=", ".join(TASKS))
     parser.add_argument("--print", action="store_true", help="leave the document as it is")
     options = parser.parse_args()
-    header = ["table", "rows x columns"]
-    for what in ("test accuracy", "processor time", "peak memory"):
-        header += [f"{what}: widemargin", f"{what}: scikit-learn"]
+    header = ["table", "rows x columns", "test accuracy", "processor time", "peak memory"]
     rows = []
     for name in options.chosen or TASKS:
         rows.append(compared(name))
