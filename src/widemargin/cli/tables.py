@@ -241,7 +241,7 @@ def encode(
             yield batch
 
     # Features of a dense table need their place once; pieces of a sparse one are copied together.
-    n_entries = kept.n_rows * len(features.get_feature_names_out())
+    n_entries = kept.n_rows * features.n_features_out_
     if not features.sparse_ and n_entries * np.dtype(features.dtype).itemsize <= budget:
         X, folder = features.joined(noting(), kept.n_rows), None
     else:

@@ -75,6 +75,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         Whether `transform` returns a CSR array: if most features of a row are zero.
     doubts_ : list of str
         What looks wrong in the table, such as a column of numbers with a few words.
+    n_features_out_ : int
+        Number of features that `transform` returns.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Columns of the table, those named by `target`, `weight`, `group` and `drop` left out.
@@ -208,8 +210,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
     def restore(self, columns: list[Encoder], skipped: dict[str, str]) -> None:
         """Set what was learned of the columns, for `fit` and for models that are loaded."""
         self.columns_, self.skipped_ = columns, skipped
-        self._n_features = sum(1 for _ in in_order(columns))
-        self.sparse_ = 2 * sum(encoder.entries() for encoder in columns) < self._n_features
+        self.n_features_out_ = sum(1 for _ in in_order(columns))
+        self.sparse_ = 2 * sum(encoder.entries() for encoder in columns) < self.n_features_out_
 
     def _learners(self, schema: pa.Schema) -> dict[str, Any]:
         """Return a learner for each column, or why it has none."""
@@ -289,7 +291,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         if self.sparse_:
             stacked = sp.vstack(list(pieces), format="csr")
             return sp.csr_array(stacked)
-        features = np.empty((n_rows, self._n_features), dtype=self.dtype)
+        features = np.empty((n_rows, self.n_features_out_), dtype=self.dtype)
         first = 0
         for piece in pieces:
             features[first : first + len(piece)] = piece

@@ -91,7 +91,7 @@ def joined(file: Any, description: dict[str, Any], model: Any) -> Any:
     if kind != "table":
         raise Malformed(f"the header's {KEY} is of an unknown kind {kind!r}")
     features = _read_table(file, fields)
-    if len(features.get_feature_names_out()) != model.n_features_in_:
+    if features.n_features_out_ != model.n_features_in_:
         raise Malformed(f"its table does not make {model.n_features_in_} features")
     return Pipeline([("table", features), ("model", model)])
 
