@@ -18,7 +18,6 @@ from statistics import median
 
 import numpy as np
 from scipy import stats
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
 from benchmarks.analyse import ROOT
@@ -154,5 +153,5 @@ def cost() -> str:
 SECTIONS = {**{name: partial(quality, name) for name in SETS}, "cost": cost}
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore", ConvergenceWarning)
+    warnings.simplefilter("ignore", UserWarning)
     run(__doc__, DOCUMENT, SECTIONS, warm_up)
