@@ -48,8 +48,8 @@ from widemargin.solvers.schedule import SCHEDULES, Schedule
 
 # A difference of large numbers is known to no smaller fraction of these numbers.
 _DIGITS_LEFT = 1e-14
-# A call makes at most so many visits: of short rows they take about 0.05 s.
-_VISITS_PER_CALL = 1 << 20
+# A call makes at most this part of the visits that rows allow, and at most so many: about 0.01 s.
+_PARTS_OF_CALL, _VISITS_PER_CALL = 4, 1 << 18
 
 
 #: w (d,) and offset
@@ -149,7 +149,7 @@ class _Descent(Descent):
             rows.arrays, self.norms, self.mean_dot, risk.y, risk.cost, risk.loss.step_numbers,
             self.alpha, self.w, self.offset, self.seen_gap, self.mean, self.K,
             kept(self.problem.intercept, self.K), self.forecast.plan,
-            min(rows.rows_per_call, _VISITS_PER_CALL),
+            min(max(1, rows.rows_per_call // _PARTS_OF_CALL), _VISITS_PER_CALL),
         )  # fmt: skip
         self.monitor.iteration = self.forecast.now
         return how == CHECK
