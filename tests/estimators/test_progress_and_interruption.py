@@ -298,8 +298,8 @@ def test_a_terminal_shows_a_live_line_and_keeps_only_the_summary():
 )
 def test_max_time(y, solver, n_jobs):
     LinearSVC(solver=solver, tol=0.9).fit(X_HARD[:50], y[:50])  # compiles
-    model = LinearSVC(solver=solver, n_jobs=n_jobs, max_time=0.6, max_iter=10**9, **HARD)
-    with pytest.warns(ConvergenceWarning, match=r"max_time=0\.6.* gap of \d") as caught:
+    model = LinearSVC(solver=solver, n_jobs=n_jobs, max_time=1.2, max_iter=10**9, **HARD)
+    with pytest.warns(ConvergenceWarning, match=r"max_time=1\.2.* gap of \d") as caught:
         model.fit(X_HARD, y)
     assert model.status_ == "max_time"
     assert_honest(model, X_HARD, y)
