@@ -71,6 +71,9 @@ def small_files(tmp_path, monkeypatch):
     X, y = X[order], y[order]
     for name in ("data.svm", "test.svm", "big.svm"):
         dump_svmlight_file(X, y, name, zero_based=False)
+    table = np.column_stack([X, y.astype(int)])
+    for name, rows in {"flowers.csv": table[:120], "test.csv": table[120:]}.items():
+        np.savetxt(name, rows, "%g", ",", header="a,b,c,d,species", comments="")
     Path("big.svm.gz").write_bytes(gzip.compress(Path("big.svm").read_bytes()))
     queries = np.repeat(np.arange(10), 15)
     dump_svmlight_file(X, y, "queries.txt", query_id=queries, zero_based=False)
