@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 from strategies import RISKS, gradings
 
-from widemargin import LinearRanker, LinearSVC, OrdinalSVC, certify
+from widemargin import LinearRanker, LinearSVC, LinearSVCCV, OrdinalSVC, certify
 from widemargin.certificate import (
     Certificate,
     certify_state,
@@ -325,3 +325,22 @@ def test_a_point_that_is_no_number_ends_coordinate_descent():
 def test_a_certificate_that_is_no_number_ends_the_run(values):
     with pytest.raises(FloatingPointError, match="left the range of float64"):
         Monitor(tol=1e-3, max_iter=10).check(Certificate(*values), None, 0)
+
+
+def test_a_row_near_the_end_of_single_precision():
+    """Found by fuzzing: Newton's method hands over to "acf", whose w overflowed."""
+    rows = [
+        -8497723, -238671152, -440500032, -1126908416, -949363968, 225103712, -328789056,
+        917122496, 375713760, -92541800, 112504480, 429696736, -424608768, 1e30, 932986304,
+        -534435488, 1586007040, -1309627904, -373922400, 587755200, 1622342784, -324152672,
+        1017849472, -551342784, 739270016, -1242811776, -591066752, 765816640, -506498048,
+        2037060480, -92822728, 340283072, 1188840320, 77911368, 393567712, -439048992,
+        -153284192, 1190301568,
+    ]  # fmt: skip
+    y = [int(label) for label in "01011111001011100001111000010011111011"]
+    X = np.array(rows, dtype=np.float32)[:, None]
+    Cs, tol = [0.7019903725690936, 27078.428321013405, 13.28665253790253], 0.02085085035698413
+    model = LinearSVCCV(Cs=Cs, cv=2, tol=tol, max_iter=200, random_state=0)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, y)
+    assert 0.0 < model.certificate_.dual < model.certificate_.primal < 30.0

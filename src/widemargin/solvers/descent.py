@@ -22,6 +22,9 @@ from widemargin.solvers.forecast import Forecast
 from widemargin.solvers.multiple import improved
 from widemargin.solvers.settings import CoordinateSettings
 
+# With longer rows, w could leave the range of single precision between two checks.
+_LARGEST_SQUARE = 1e30
+
 
 @dataclass(frozen=True)
 class DescentSolver(Solver):
@@ -138,8 +141,13 @@ class Descent(ABC):
 
         At every check the exact w replaces it.
         """
-        single = self.problem.rows.dtype == np.float32
-        return single and self.monitor.tol >= self.settings.checks.single_precision_tol
+        rows = self.problem.rows
+        if (
+            rows.dtype != np.float32
+            or self.monitor.tol < self.settings.checks.single_precision_tol
+        ):
+            return False
+        return float(rows.squared_norms().max(initial=0.0)) < _LARGEST_SQUARE
 
     def _is_blurred(self, w_w: float, w_scores: float, primal: float) -> bool:
         """Return whether the tracked w differs too much from the w of alpha.
