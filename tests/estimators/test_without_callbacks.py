@@ -8,11 +8,12 @@ import sys, warnings
 import sklearn.calibration, sklearn.feature_selection, sklearn.model_selection, sklearn.svm
 from sklearn.datasets import load_iris
 sys.modules["sklearn.callback"] = None  # from here on: scikit-learn 1.9 needs it for itself
-from widemargin import LinearRanker, LinearSVC, LinearSVCCV, OrdinalSVC
+from widemargin import LinearRanker, LinearSVC, LinearSVCCV, MeasureSVC, OrdinalSVC
 
 X, y = load_iris(return_X_y=True)
 for model in (LinearSVC(probability=True), LinearSVCCV(Cs=2), LinearRanker(), OrdinalSVC()):
     assert model.fit(X, y).status_ == "converged", model
+assert MeasureSVC("f1").fit(X, y > 1).status_ == "converged"
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     LinearSVC(max_iter=1, solver="dcd", tol=1e-9).fit(X, y)  # this line

@@ -8,7 +8,6 @@ import numpy as np
 from numpy import ndarray as Array
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,6 +15,7 @@ from widemargin import threads
 from widemargin.data import Rows, as_rows
 from widemargin.data.devices import is_on_gpu
 from widemargin.data.memory import RowsInMemory
+from widemargin.estimators.callbacks import CallbackSupportMixin, with_callbacks
 from widemargin.estimators.fitting import Fit, load_if_fits
 from widemargin.estimators.measuring import best_threshold, measured
 from widemargin.estimators.problems import class_weights
