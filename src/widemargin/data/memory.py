@@ -217,7 +217,7 @@ class CsrRows(RowsInMemory):
             X = X.copy()
             X.sum_duplicates()
         self.matrix = X
-        self.arrays = (np.ascontiguousarray(X.data), _unsigned(X.indices), _unsigned(X.indptr))
+        self.arrays = _arrays(X)
         self.n_rows, self.n_features = X.shape
         self.dtype = X.dtype
 
@@ -268,6 +268,19 @@ def csr_in_place(
     X.data = values
     X.has_canonical_format = True  # indices increase, so SciPy need not check
     return X
+
+
+def csr_arrays(X: scipy.sparse.csr_matrix) -> tuple[Array, Array, Array]:
+    """Return the arrays of a CSR matrix as kernels take them; its structure is checked.
+
+    Entries may be in any order, and there may be several for one place.
+    """
+    _check_indices(X)
+    return _arrays(X)
+
+
+def _arrays(X: scipy.sparse.csr_matrix) -> tuple[Array, Array, Array]:
+    return np.ascontiguousarray(X.data), _unsigned(X.indices), _unsigned(X.indptr)
 
 
 def _unsigned(integers: Array) -> Array:

@@ -5,6 +5,7 @@ from functools import update_wrapper
 from types import MethodType
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -14,7 +15,7 @@ from widemargin.data import Rows
 from widemargin.data.devices import is_on_gpu
 from widemargin.estimators.callbacks import CallbackSupportMixin
 from widemargin.estimators.reporting import Reporting
-from widemargin.estimators.validation import check_matrix, linear_scores
+from widemargin.estimators.scoring import model_scores
 
 
 class _WithProbability:
@@ -41,6 +42,7 @@ class LinearClassifier(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEst
     coef_: Matrix  # an array, or sparse after `LinearSVC.sparsify`
     intercept_: np.ndarray
     classes_: np.ndarray
+    n_jobs: int | None
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -51,11 +53,12 @@ class LinearClassifier(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEst
         """Return w.x + b for each row: (n,) for two classes, (n, n_classes) for more."""
         check_is_fitted(self)
         stays_on_gpu = is_on_gpu(X) and not isinstance(X, Rows)
-        X = check_matrix(self, X, reset=False)
-        scores = linear_scores(X, self.coef_.T, self.intercept_)
-        if not stays_on_gpu:
-            scores = on_host(scores)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
+        coef, intercept = self.coef_.T, self.intercept_
+        if intercept.size == 1 and not scipy.sparse.issparse(coef):
+            coef, intercept = coef[:, 0], intercept[0]
+        scores = model_scores(self, X, coef, intercept, self.n_jobs)
+        scores = scores if stays_on_gpu else on_host(scores)
+        return scores[:, 0] if scores.ndim > 1 and scores.shape[1] == 1 else scores
 
     def predict(self, X: Matrix) -> np.ndarray:
         """Return the predicted class label of each row."""

@@ -19,6 +19,7 @@ from widemargin.estimators.callbacks import CallbackSupportMixin, with_callbacks
 from widemargin.estimators.fitting import Fit, load_if_fits
 from widemargin.estimators.measuring import best_threshold, measured
 from widemargin.estimators.problems import class_weights
+from widemargin.estimators.scoring import linear_scores, model_scores
 from widemargin.estimators.validation import (
     check_choice,
     check_flag,
@@ -29,7 +30,6 @@ from widemargin.estimators.validation import (
     check_same_length,
     check_training_parameters,
     check_weights,
-    linear_scores,
 )
 from widemargin.labels import places_of
 from widemargin.problem import Intercept, Problem, State, Tangents
@@ -64,7 +64,7 @@ class MeasureModel(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> Array:
         """Return the score of each row, (n,); the second class is predicted above zero."""
         check_is_fitted(self)
-        return linear_scores(check_matrix(self, X, reset=False), self.coef_[0], self.intercept_[0])
+        return model_scores(self, X, self.coef_[0], self.intercept_[0])
 
     def predict(self, X: Any) -> Array:
         """Return the predicted label of each row, (n,)."""

@@ -16,13 +16,13 @@ from widemargin.estimators.callbacks import with_callbacks
 from widemargin.estimators.fitting import load_if_fits
 from widemargin.estimators.order import ordered_classes
 from widemargin.estimators.ranking import OrderingModel, OrderingProblem
+from widemargin.estimators.scoring import linear_scores
 from widemargin.estimators.thresholds import best_thresholds
 from widemargin.estimators.validation import (
     check_choice,
     check_matrix,
     check_same_length,
     check_weights,
-    linear_scores,
 )
 from widemargin.labels import places_of
 

@@ -15,12 +15,11 @@ from widemargin.data.memory import DenseRows
 from widemargin.estimators.callbacks import CallbackSupportMixin
 from widemargin.estimators.fitting import Fit
 from widemargin.estimators.reporting import Reporting
+from widemargin.estimators.scoring import model_scores
 from widemargin.estimators.validation import (
     check_choice,
-    check_matrix,
     check_positive,
     check_training_parameters,
-    linear_scores,
 )
 from widemargin.problem import Intercept, Problem, State, Tangents
 from widemargin.risk import PairwiseHinge
@@ -46,7 +45,7 @@ class OrderingModel(Reporting, CallbackSupportMixin, BaseEstimator):
     def _scores(self, X: Matrix) -> np.ndarray:
         check_is_fitted(self)
         stays_on_gpu = is_on_gpu(X) and not isinstance(X, Rows)
-        scores = linear_scores(check_matrix(self, X, reset=False), self.coef_)
+        scores = model_scores(self, X, self.coef_)
         return scores if stays_on_gpu else on_host(scores)
 
     def _check_parameters(self) -> None:

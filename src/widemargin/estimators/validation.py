@@ -12,12 +12,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
-from widemargin import threads
-from widemargin.arrays import Matrix, Vector, dense, move_to, on_host
-from widemargin.data import Rows, as_rows
+from widemargin.arrays import Matrix, Vector, on_host
+from widemargin.data import Rows
 from widemargin.data.devices import gpu_array, gpu_rows, is_on_gpu
 from widemargin.data.memory import RowsInMemory
 
+# CSR, as SciPy makes it; subclasses are left to scikit-learn's validation.
+_CSR = (scipy.sparse.csr_matrix, scipy.sparse.csr_array)
 # Whole-number labels within a range of this size are counted rather than sorted.
 _MAX_LABEL_RANGE = 1 << 16
 
@@ -234,7 +235,7 @@ def check_matrix(
     if not _is_plain(estimator, X, reset, at_least):
         X = _validated(estimator, X, reset, at_least)
     if finite:
-        _check_finite(estimator, X)
+        check_finite_matrix(estimator, X)
     return X
 
 
@@ -243,9 +244,10 @@ def _is_plain(estimator: BaseEstimator, X: Matrix, reset: bool, at_least: int) -
 
     Then set what fitting sets. scikit-learn's validation takes a tenth of the smallest fits.
     """
-    if type(X) is not np.ndarray or X.ndim != 2 or X.dtype not in (np.float64, np.float32):
+    in_place = X.flags.c_contiguous if type(X) is np.ndarray else type(X) in _CSR
+    if not in_place or X.ndim != 2 or X.dtype not in (np.float64, np.float32):
         return False
-    if not X.flags.c_contiguous or X.shape[0] < max(1, at_least) or X.shape[1] == 0:
+    if X.shape[0] < max(1, at_least) or X.shape[1] == 0:
         return False
     named = "feature_names_in_" in vars(estimator)
     if reset and not named:
@@ -277,7 +279,7 @@ def check_finite(estimator: BaseEstimator, X: Matrix, rows: Rows) -> None:
     if isinstance(X, Rows) or is_on_gpu(X):
         return
     if not (isinstance(rows, RowsInMemory) and np.isfinite(rows.squared_norms().sum())):
-        _check_finite(estimator, X)
+        check_finite_matrix(estimator, X)
 
 
 def _check_rows(estimator: BaseEstimator, rows: Rows, reset: bool) -> Rows:
@@ -317,20 +319,6 @@ def _check_gpu_numbers(name: str, values: Any) -> np.ndarray:
     return values
 
 
-@threads.one_for_blas()
-def linear_scores(X: Matrix, coef: Matrix, intercept: Any = 0.0) -> np.ndarray:
-    """Return X coef + intercept, (n,) or (n, m), on the device of X; see `check_matrix`."""
-    if scipy.sparse.issparse(coef):
-        if isinstance(X, Rows):
-            coef = dense(coef)
-        else:
-            return dense(X @ coef) + on_host(intercept)
-    if not (scipy.sparse.issparse(X) or isinstance(X, Rows)):
-        return X @ on_host(coef) + on_host(intercept)
-    rows = as_rows(X)
-    return rows.scores(move_to(coef, rows.coef_like)) + move_to(intercept, rows.like)
-
-
 def _check_structure(X: Matrix) -> None:
     """Raise ValueError if the index arrays of sparse X are invalid.
 
@@ -362,7 +350,8 @@ def _check_places(name: str, places: np.ndarray, size: int) -> None:
         raise ValueError(f"{name} {bad} is outside of 0..{size - 1}")
 
 
-def _check_finite(estimator: BaseEstimator, X: Matrix) -> None:
+def check_finite_matrix(estimator: BaseEstimator, X: Matrix) -> None:
+    """Raise ValueError, naming row and column, if a value of a dense or CSR X is not finite."""
     # Entries after the end of the last row do not belong to the matrix.
     values = X.data[: X.indptr[-1]] if scipy.sparse.issparse(X) else X
     # A finite sum proves all values finite, without a mask of the size of the matrix. Summing in

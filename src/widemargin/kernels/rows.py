@@ -278,6 +278,14 @@ def scores_many(rows, W, begin, end, out):
 
 
 @kernel
+def scores_by_class(rows, W, begin, end, out):
+    """As `scores_many`, with W (k, d) for CSR rows, too: for few rows and many features."""
+    for j in range(W.shape[0]):
+        for i in range(begin, end):
+            out[i, j] = row_dot(rows, i, W[j])
+
+
+@kernel
 def combine_many(rows, G, begin, end, out):
     """out += sum of x_i G[i] over begin <= i < end; out as W of `scores_many`.
 
