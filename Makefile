@@ -8,14 +8,15 @@ OLDEST := .venv-oldest
 DOCS_VENV := .venv-docs
 GRIDS := text tall classes small
 MINUTES ?= 10
+BASE ?= main
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest fuzz test-gpu lint lint-ruff lint-format lint-mypy format docs bench bench-full bench-quick $(addprefix bench-,$(GRIDS)) clean
+.PHONY: help demo test test-oldest fuzz test-gpu lint lint-ruff lint-format lint-mypy format docs bench bench-full bench-quick bench-regress $(addprefix bench-,$(GRIDS)) clean
 # Timings that run side by side would tell nothing, and the rest is quick.
 .NOTPARALLEL:
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/test.stamp ## train, certify and compare on small data
 	$(BIN)/widemargin demo
@@ -59,6 +60,11 @@ bench-quick $(addprefix bench-,$(GRIDS)): bench-%: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks.run --grid $*
 	$(BIN)/python -m benchmarks.analyse benchmarks/results/$*.jsonl
 	$(BIN)/python -m benchmarks.plot benchmarks/results/$*.jsonl
+
+bench-regress: $(VENV)/test.stamp ## time BASE=main against the present code, in turn; fail beyond 10 %
+	git worktree add --force --detach build/base $(BASE)
+	$(BIN)/python -m benchmarks.turns build/base --grids quick tall --most 1.1; \
+	status=$$?; git worktree remove --force build/base; exit $$status
 
 docs: $(DOCS_VENV)/docs.stamp ## build the site into build/docs, warnings as errors
 	$(DOCS_VENV)/bin/python -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/docs

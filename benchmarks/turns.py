@@ -8,12 +8,18 @@ A fit of the base is followed by a fit of the head, so that a machine that slows
 both. The table has medians of wall time, their ratio (head over base, below 1 is faster), the same
 ratio of processor time, which says more where the machine is busy, and processor time over wall
 time; below it are geometric means, by grid and over all cells.
+
+    python -m benchmarks.turns /tmp/base --grids quick tall --most 1.1
+
+ends with an error if the head takes more than 1.1 times the processor time of the base, in the
+geometric mean or in a cell that is still beyond it when it is timed again (`make bench-regress`).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -95,6 +101,7 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", help="only cells of these data sets")
     parser.add_argument("--fits", type=int, default=7)
     parser.add_argument("--tol", type=float, default=1e-3)
+    parser.add_argument("--most", type=float, help="fail if processor time is beyond this ratio")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
@@ -102,25 +109,31 @@ def main() -> None:
     if options.base is None:
         parser.error("the source tree to compare with is missing")
     with tempfile.TemporaryDirectory() as cache:
-        report(options, cache)
-    return None
+        slower = report(options, cache)
+    if slower:
+        sys.exit("slower than the base: " + "; ".join(slower))
 
 
-def report(options: argparse.Namespace, cache: str) -> None:
-    """Compare the two versions on all cells, and print the table."""
+def report(options: argparse.Namespace, cache: str) -> list[str]:
+    """Compare the two versions on all cells, print the table; return what is beyond --most."""
     versions = [Version(options.base.resolve()), Version(options.head.resolve())]
     print(
         "| cell | base, ms | head, ms | head / base | of processor | processor / wall | solvers |"
     )
     print("| --- | ---: | ---: | ---: | ---: | ---: | --- |")
     ratios: dict[str, list[tuple[float, float]]] = {}
+    slower, most = [], options.most or math.inf
     for grid in options.grids:
         for cell in GRIDS[grid].cells:
             if options.data and cell.data not in options.data:
                 continue
             base, head = compare(versions, cell, cache, options.tol, options.fits)
-            walls = [statistics.median(r["wall"] for r in some) for some in (base, head)]
-            busy = [statistics.median(r["processor"] for r in some) for some in (base, head)]
+            walls, busy = medians(base, head, "wall"), medians(base, head, "processor")
+            if busy[1] > most * busy[0]:
+                base, head = compare(versions, cell, cache, options.tol, 2 * options.fits)
+                walls, busy = medians(base, head, "wall"), medians(base, head, "processor")
+                if busy[1] > most * busy[0]:
+                    slower.append(f"{cell.title} ({busy[1] / busy[0]:.2f})")
             ratio = walls[1] / walls[0], busy[1] / busy[0]
             ratios.setdefault(grid, []).append(ratio)
             solvers = " / ".join(dict.fromkeys([base[-1]["solver"], head[-1]["solver"]]))
@@ -135,6 +148,13 @@ def report(options: argparse.Namespace, cache: str) -> None:
     for grid, some in ratios.items():
         wall, processor = map(statistics.geometric_mean, zip(*some))
         print(f"{grid}: {wall:.3f}, of processor time {processor:.3f}, over {len(some)} cells")
+        if processor > most:
+            slower.append(f"the mean of {grid} ({processor:.2f})")
+    return slower
+
+
+def medians(base: list[dict], head: list[dict], key: str) -> list[float]:
+    return [statistics.median(record[key] for record in some) for some in (base, head)]
 
 
 if __name__ == "__main__":
