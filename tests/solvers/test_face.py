@@ -25,7 +25,8 @@ def gap_of(face, change, residual):
     """The gap contributions of a face's rows, after a change that leaves this residual."""
     loss = face.low, face.high, face.bend
     square = face.numbers[kernels.W_SQUARE]
-    return kernels.gap_of(face.system, *loss, square, face.root * change, residual / face.root)
+    of_rows = face.system, face.y
+    return kernels.gap_of(*of_rows, *loss, square, face.root * change, residual / face.root)
 
 
 class Dense:

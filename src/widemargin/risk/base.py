@@ -167,6 +167,8 @@ class RowRisk(Risk):
 
     cost: Array
     takes_intercept = True
+    #: the largest slope of a row's dual term where its dual variable nears zero
+    steepest = 1.0
 
     @abstractmethod
     def part(self, begin: int, end: int) -> "RowRisk":
