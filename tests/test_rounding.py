@@ -9,7 +9,7 @@ from fuzz.objective import exact_loss
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
-from strategies import RISKS, gradings
+from strategies import RISKS, TARGET_RISKS, gradings
 
 from widemargin import LinearRanker, LinearSVC, LinearSVCCV, OrdinalSVC, certify
 from widemargin.certificate import (
@@ -22,7 +22,7 @@ from widemargin.certificate import (
 from widemargin.data import as_rows
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State, Tangents
-from widemargin.risk import Bound, CrammerSinger, Hinge, PairwiseHinge
+from widemargin.risk import Bound, CrammerSinger, Hinge, PairwiseHinge, TargetRisk
 from widemargin.solvers.descent import Descent
 from widemargin.solvers.settings import CoordinateSettings
 
@@ -55,9 +55,15 @@ def exact_objective(problem, X, coef, offset):
     scores = exact_scores(X, coef, offset)
     if isinstance(risk, PairwiseHinge):
         return total + exact_pairs(risk, scores)
-    for y, cost, s in zip(risk.y.tolist(), risk.cost.tolist(), scores):
-        total += Fraction(cost) * exact_loss(risk.loss, 1 - y * s)
+    for (y, target), cost, s in zip(ways(risk), risk.cost.tolist(), scores):
+        total += Fraction(cost) * exact_loss(risk.loss, target - y * s)
     return total
+
+
+def ways(risk):
+    """The sign and the target of each row."""
+    targets = np.broadcast_to(risk.target, risk.cost.shape).tolist()
+    return zip(risk.sign.tolist(), map(Fraction, targets))
 
 
 def exact_pairs(risk, scores):
@@ -80,8 +86,8 @@ def exact_dual(problem, X, A):
     if problem.intercept is Intercept.PENALIZED:
         w.append(sum(A))
     total = -sum(v * v for v in w) / 2
-    for a, y, cost in zip(A, risk.y.tolist(), risk.cost.tolist()):
-        total += a * y - Fraction(risk.loss.eps) * abs(a)
+    for a, (y, target), cost in zip(A, ways(risk), risk.cost.tolist()):
+        total += a * y * target - Fraction(risk.loss.eps) * abs(a)
         if risk.loss.bend and a:
             total -= Fraction(risk.loss.bend) * a * a / (2 * Fraction(cost))
     return total
@@ -122,7 +128,7 @@ def stated_problems(draw):
     rows = as_rows(sp.csr_matrix(X) if draw(st.booleans()) else X)
     cost = draw(st.sampled_from([1e-8, 1.0, 1e10])) * 10.0 ** rng.integers(-12, 12, n)
     intercept = draw(st.sampled_from(Intercept))
-    kind = draw(st.sampled_from([*RISKS, CrammerSinger]))
+    kind = draw(st.sampled_from([*RISKS, *TARGET_RISKS, CrammerSinger]))
     size = 1.0 / max(1e-300, float(np.abs(X).max()))
     if kind is CrammerSinger:
         problem = Problem(rows, CrammerSinger(rng.integers(0, 3, n), cost, 3), intercept)
@@ -133,7 +139,11 @@ def stated_problems(draw):
         if opposing:
             y = np.r_[y[: n // 2], -y[: n // 2]]
             cost, dual = np.tile(cost[: n // 2], 2), np.tile(dual[: n // 2], 2)
-        problem = Problem(rows, kind(y, cost), intercept)
+        risk = kind(y, cost)
+        if isinstance(risk, TargetRisk):
+            scale = draw(st.sampled_from([1e-10, 1.0, 1e10]))
+            risk = risk.over(scale * risk.y + draw(st.sampled_from([0.0, 1e3, 1e12])), cost)
+        problem = Problem(rows, risk, intercept)
         coef, offset = size * rng.standard_normal(d), float(rng.standard_normal())
     if cancelling:
         large = 1e9 * coef[: d // 2]

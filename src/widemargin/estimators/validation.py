@@ -144,7 +144,7 @@ def check_training_parameters(estimator: BaseEstimator) -> None:
 
 
 def check_targets(y: Vector) -> np.ndarray:
-    """Return targets as float64, (n,) or (n, k)."""
+    """Return targets as float64: (n,), also for a single column, or (n, k)."""
     if is_on_gpu(y):
         raise ValueError("y is on a GPU, and regression trains on the host")
     if y is None:
@@ -153,7 +153,7 @@ def check_targets(y: Vector) -> np.ndarray:
     y = check_array(y, ensure_min_features=1, **options)
     if y.ndim not in (1, 2):
         raise ValueError(f"y must have one column, or one for each target; it has {y.ndim} axes")
-    return y
+    return y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
 
 
 def check_labels(y: Vector) -> np.ndarray:
