@@ -20,6 +20,7 @@ from widemargin.certificate import (
     upper_bound,
 )
 from widemargin.data import as_rows
+from widemargin.losses import Loss
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State, Tangents
 from widemargin.risk import Bound, CrammerSinger, Hinge, PairwiseHinge, TargetRisk
@@ -354,3 +355,27 @@ def test_a_row_near_the_end_of_single_precision():
     with pytest.warns(ConvergenceWarning):
         model.fit(X, y)
     assert 0.0 < model.certificate_.dual < model.certificate_.primal < 30.0
+
+
+@settings(deadline=None, max_examples=50)
+@given(seed=st.integers(0, 2**32 - 1), far=st.sampled_from([1.0, 1e6, 1e12]))
+@pytest.mark.parametrize("intercept", [Intercept.NONE, Intercept.PENALIZED, Intercept.FREE])
+def test_a_dual_value_of_large_terms_that_cancel(intercept, seed, far):
+    """The sum of targets times dual variables is then all rounding."""
+    rng = np.random.default_rng(seed)
+    n = rng.integers(2, 400)
+    targets, A = far + rng.random(n), rng.standard_normal(n)
+    A[-1] -= A.sum() if intercept is Intercept.FREE else (targets @ A) / targets[-1]
+    cost = 2.0 * np.abs(A) + 1.0
+    risk = TargetRisk(targets, cost, Loss("absolute", low=-1.0))
+    rows = as_rows(np.zeros((n, 1)))
+    found = dual_sums(rows, risk, A, np.zeros(1)).bound(intercept)
+    total = sum(map(Fraction, A.tolist()))
+    height = sum(Fraction(t) * Fraction(a) for t, a in zip(targets.tolist(), A.tolist()))
+    if intercept is Intercept.PENALIZED:
+        height -= total * total / 2
+    elif intercept is Intercept.FREE:  # one of those with the sign of the excess gives it up
+        able = [i for i in range(n) if A[i] * float(total) > 0 and abs(A[i]) >= abs(total)]
+        height -= max((total * Fraction(targets[i]) for i in able), default=0)
+    assert Fraction(found.value) <= height
+    assert height - Fraction(found.value) <= Fraction(1e-12 * far * n)

@@ -273,23 +273,24 @@ class MarginRisk(RowRisk):
         rounding, end = 1e-12 * cost.sum(), places.size - 1
         slope = weight[1:] * places - moment[1:]
         if self.loss.is_smooth:
-            piece = int(np.searchsorted(slope, self._least_slope(moment)))
+            tube = np.flatnonzero(np.abs(slope) <= self._no_slope(moment))
+            if tube.size > 1:  # there is room for all rows
+                return 0.5 * float(places[tube[0]] + places[tube[-1]])
+            piece = int(np.searchsorted(slope, 0.0))
             if weight[piece] > rounding:
                 return float(moment[piece] / weight[piece])
-            if not self.loss.is_one_sided and piece > 0:  # the tube has room for all rows
-                return 0.5 * float(places[piece - 1] + places[min(piece, end)])
             return float(places[min(piece, end)])  # every b in between is as good
         first = np.searchsorted(slope, -rounding)
         last = np.searchsorted(slope, rounding, side="right")
         return 0.5 * float(places[min(first, end)] + places[min(last, end)])
 
-    def _least_slope(self, moment: Array) -> float:
-        """Return the slope in b from which on it is positive, not a rounding error.
+    def _no_slope(self, moment: Array) -> float:
+        """Return up to which size a slope in b is a rounding error.
 
-        With a tube the slope may be zero over an interval, which begins where others cancel.
+        It is only asked where a slope may be zero over an interval with two ends.
         """
         has_tube = self.loss.eps > 0.0 and not self.loss.is_one_sided
-        return 1e-14 * float(np.abs(moment).max()) if has_tube else 0.0
+        return 1e-13 * float(np.abs(moment).max()) if has_tube else -1.0
 
     def _slope_in_offset(self, y: Array, S: Array, cost: Array) -> tuple[Array, Array, Array]:
         """Return the places b, in order, where the slope of r in b changes, (m,).
