@@ -44,4 +44,9 @@ class TargetRisk(MarginRisk):
         return math.inf  # no multiple of the scores is better for all rows
 
     def best_offset_at_zero(self) -> float:
+        targets = self.y[self.cost > 0.0]
+        if targets.size:
+            middle = 0.5 * float(targets.min() + targets.max())
+            if float(np.abs(targets - middle).max()) <= self.loss.eps:
+                return middle  # the objective is zero, without a rounding error
         return self.best_offset(np.zeros(self.y.size))
