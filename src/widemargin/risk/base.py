@@ -205,7 +205,7 @@ class RowRisk(Risk):
 
     @abstractmethod
     def signed(self, alpha: Array) -> Array:
-        """Return A for the nonnegative dual variables alpha of a State."""
+        """Return A for the dual variables alpha of a State."""
 
     @abstractmethod
     def unsigned(self, A: Array) -> Array:

@@ -27,6 +27,10 @@ class TargetRisk(MarginRisk):
         self.loss = loss
 
     @property
+    def name(self) -> str:
+        return f"{self.loss.name} {self.loss.numbers}"  # of which users choose some
+
+    @property
     def steepest(self) -> float:  # type: ignore[override]
         return float(np.abs(self.y[self.cost > 0.0]).max(initial=0.0))
 
