@@ -116,7 +116,8 @@ class State:
         The intercept b.
     dual : ndarray of shape (n,) or (n, k), or Tangents
         alpha, none below 0 for one-sided losses; `risk.signed(alpha)` are the dual variables A.
-        Tangents if the risk is not a sum over rows. SparseDual while other problems are solved; solvers do not take it.
+        Tangents if the risk is not a sum over rows. SparseDual while other problems are solved;
+        solvers do not take it.
     """
 
     coef: np.ndarray

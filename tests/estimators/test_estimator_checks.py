@@ -59,7 +59,7 @@ def _weighs_as_it_repeats(estimator):
         LinearSVCCV(Cs=[0.01], probability=True, penalized_intercept=True),
         LinearSVR(),
         LinearSVR(solver="ocas", epsilon=0.1),
-        LinearSVR(loss="squared_epsilon_insensitive", solver="dcd", penalized_intercept=True),
+        LinearSVR(loss="absolute_error", solver="ocas", penalized_intercept=True),
         LinearSVR(loss="pinball", quantile=0.2),
         LinearSVR(loss="huber", fit_intercept=False),
         LinearRanker(),
