@@ -1,8 +1,8 @@
-"""scikit-learn's own tests of LinearSVC, with widemargin's class in its place.
+"""scikit-learn's own tests of LinearSVC and LinearSVR, with widemargin's classes in their place.
 
-    python -m benchmarks.sklearn_tests
+    python -m benchmarks.sklearn_tests [LinearSVC | LinearSVR]
 
-runs every test function of the installed scikit-learn that names LinearSVC, and lists the cases
+runs every test function of the installed scikit-learn that names one of them, and lists the cases
 that fail. Those of `EXPECTED` are known, each with its reason. The exit status is 1 if others
 fail, or if one of these passes.
 """
@@ -10,6 +10,7 @@ fail, or if one of these passes.
 import ast
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,9 @@ EXPECTED = {
     r"test_svm.py::test_linearsvc\[": L1,
     r"test_(dense|sparse)_liblinear_intercept_handling": L1,
     r"test_linearsvm_liblinear_sample_weight.*-LinearSVC-params0": L1,
+    r"test_rfe_wrapped_estimator\[RFECV": (
+        "counts the features that are best for a penalised intercept; ours is free by default"
+    ),
     r"test_linear_svm_convergence_warnings": (
         "asks for LIBLINEAR's own warning after two passes, in which ours has converged"
     ),
@@ -34,8 +38,12 @@ EXPECTED = {
 PACKAGE = Path(sklearn.__file__).parent
 
 
-def functions(path: Path) -> set[str]:
-    """Return the names of the test functions in a file that name LinearSVC.
+#: the classes that take the places of scikit-learn's
+OURS = {"LinearSVC": widemargin.LinearSVC, "LinearSVR": widemargin.LinearSVR}
+
+
+def functions(path: Path, classes: Iterable[str] = tuple(OURS)) -> set[str]:
+    """Return the names of the test functions in a file that name one of the classes.
 
     So do those that use a helper, a fixture or a constant of their file that names it.
     """
@@ -48,7 +56,7 @@ def functions(path: Path) -> set[str]:
         elif isinstance(node, ast.Assign):
             body = "\n".join(lines[node.lineno - 1 : node.end_lineno])
             parts |= {name.id: body for name in node.targets if isinstance(name, ast.Name)}
-    found, names = set(), {"LinearSVC"}
+    found, names = set(), set(classes)
     while names:
         wanted = re.compile(r"\b(" + "|".join(map(re.escape, names)) + r")\b")
         names = {name for name in parts.keys() - found if wanted.search(parts[name])}
@@ -59,21 +67,21 @@ def functions(path: Path) -> set[str]:
 class Place:
     """A pytest plugin that puts our class in place, selects the cases and counts how they end."""
 
-    def __init__(self) -> None:
+    def __init__(self, classes: Iterable[str]) -> None:
         files = sorted(PACKAGE.rglob("tests/test_*.py"))
-        chosen = ((path, functions(path)) for path in files)
+        chosen = ((path, functions(path, classes)) for path in files)
         self.functions = {path: names for path, names in chosen if names}
         self.passed: list[str] = []
         self.skipped: list[str] = []
         self.failed: dict[str, str] = {}
 
     def put(self) -> None:
-        """Replace scikit-learn's class in all modules that have it."""
-        theirs = sklearn.svm.LinearSVC
-        ours = widemargin.LinearSVC
-        for module in list(sys.modules.values()):
-            if vars(module).get("LinearSVC") is theirs:
-                module.LinearSVC = ours
+        """Replace scikit-learn's classes in all modules that have them."""
+        for name, ours in OURS.items():
+            theirs = vars(sklearn.svm)[name]
+            for module in list(sys.modules.values()):
+                if vars(module).get(name) is theirs:
+                    setattr(module, name, ours)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         items[:] = [
@@ -93,8 +101,8 @@ class Place:
             self.passed.append(case)
 
 
-def main() -> int:
-    place = Place()
+def main(classes: Iterable[str]) -> int:
+    place = Place(classes)
     place.put()
     options = ["-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-c", "/dev/null"]
     # As in scikit-learn's own runs; its warnings are not the subject here.
@@ -121,4 +129,4 @@ def reason(case: str) -> str:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(sys.argv[1:] or tuple(OURS)))

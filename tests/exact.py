@@ -7,8 +7,15 @@ import scipy.sparse as sp
 from widemargin.problem import Intercept
 
 
-def optimum(X, y, cost, *, loss, intercept):
-    """Return the optimal value of 1/2 |w|^2 (+ 1/2 b^2) + sum_i c_i loss(1 - y_i (w.x_i + b)).
+def optimum_of(problem):
+    """Return the optimal value of a problem over rows in memory."""
+    risk, X = problem.risk, problem.rows.matrix
+    ways = {"loss": risk.loss, "intercept": problem.intercept, "target": risk.target}
+    return optimum(X, np.asarray(risk.sign), risk.cost, **ways)
+
+
+def optimum(X, y, cost, *, loss, intercept, target=1.0):
+    """Return the optimal value of 1/2 |w|^2 (+ 1/2 b^2) + sum_i c_i loss(t_i - y_i (w.x_i + b)).
 
     Variables (w, b, v, up, down), where a residual r_i is split so that what is left is small:
 
@@ -20,6 +27,7 @@ def optimum(X, y, cost, *, loss, intercept):
     """
     counted = cost > 0.0
     X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)[counted]
+    target = np.broadcast_to(target, y.shape)[counted]
     y, cost = y[counted].astype(np.float64), cost[counted]
     n, d = X.shape
     unit, nothing = sp.eye_array(n), np.zeros(n)
@@ -32,17 +40,17 @@ def optimum(X, y, cost, *, loss, intercept):
     penalty_b = 1.0 if intercept is Intercept.PENALIZED else 0.0
     P = sp.diags_array(np.concatenate([np.ones(d), [penalty_b], *squares])).tocsc()
     q = np.concatenate([np.zeros(d + 1), *linear])
-    # 1 - y (w.x + b) and what is taken off it.
+    # target - y (w.x + b) and what is taken off it.
     left = sp.hstack([sp.csr_array(-y[:, None] * np.c_[X, np.ones(n)]), *signs])
     n_bounded = q.size - n_free
     positive = sp.hstack([sp.csr_array((n_bounded, n_free)), -sp.eye_array(n_bounded)])
-    blocks, bounds = [left, positive], [np.full(n, loss.eps - 1.0), np.zeros(n_bounded)]
+    blocks, bounds = [left, positive], [loss.eps - target, np.zeros(n_bounded)]
     cones = [clarabel.NonnegativeConeT(n + n_bounded)]
     if loss.low < 0.0 and loss.eps == 0.0:  # two inequalities would leave nothing inside
         cones = [clarabel.ZeroConeT(n), clarabel.NonnegativeConeT(n_bounded)]
     elif loss.low < 0.0:
         blocks.append(-left)
-        bounds.append(np.full(n, loss.eps + 1.0))
+        bounds.append(loss.eps + target)
         cones = [clarabel.NonnegativeConeT(2 * n + n_bounded)]
     if intercept is Intercept.NONE:
         only_b = sp.csr_array(([1.0], ([0], [d])), shape=(1, q.size))

@@ -7,9 +7,16 @@ import scipy.sparse as sp
 from hypothesis import strategies as st
 
 from widemargin.data import as_rows
-from widemargin.losses import SMOOTH_HINGE, Loss
+from widemargin.losses import SMOOTH_HINGE, TARGET_LOSSES, Loss, Shape
 from widemargin.problem import Intercept, Problem
-from widemargin.risk import CrammerSinger, Hinge, MarginRisk, PairwiseHinge, SquaredHinge
+from widemargin.risk import (
+    CrammerSinger,
+    Hinge,
+    MarginRisk,
+    PairwiseHinge,
+    SquaredHinge,
+    TargetRisk,
+)
 
 
 def SmoothHinge(y, cost):
@@ -35,8 +42,24 @@ def Huber(y, cost):
 RISKS = [Hinge, SquaredHinge, SmoothHinge, Tube, SquaredTube, Huber]
 
 
+def of_targets(name):
+    """A maker of a risk of regression, whose targets are as different as can be."""
+
+    def make(y, cost):
+        sizes = np.resize([1.0, 0.3, 0.0, 20.0, 2.5], len(y))
+        shape = Shape(epsilon=0.25, delta=0.5, quantile=0.8)
+        return TargetRisk(sizes * y, cost, TARGET_LOSSES[name](shape))
+
+    make.__name__ = name
+    return make
+
+
+#: risks of regression
+TARGET_RISKS = [of_targets(name) for name in TARGET_LOSSES]
+
+
 @st.composite
-def problems(draw, scales=(0.1, 1.0, 10.0), costs=(0.01, 1.0, 100.0)):
+def problems(draw, scales=(0.1, 1.0, 10.0), costs=(0.01, 1.0, 100.0), risks=tuple(RISKS)):
     """Rows dense or CSR, float32 or float64; some rows zero, repeated or of weight zero."""
     n = draw(st.integers(2, 25))
     d = draw(st.integers(1, 6))
@@ -50,7 +73,7 @@ def problems(draw, scales=(0.1, 1.0, 10.0), costs=(0.01, 1.0, 100.0)):
     y[0], y[1] = 1, -1
     cost = draw(st.sampled_from(costs)) * rng.integers(0, 4, n)
     cost[:2] = np.maximum(cost[:2], 0.01)
-    risk = draw(st.sampled_from(RISKS))
+    risk = draw(st.sampled_from(risks))
     rows = as_rows(sp.csr_matrix(X) if draw(st.booleans()) else X)
     return Problem(rows, risk(y, cost), draw(st.sampled_from(Intercept)))
 

@@ -9,7 +9,7 @@ from fuzz.objective import exact_loss
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
-from strategies import RISKS, gradings
+from strategies import RISKS, TARGET_RISKS, gradings
 
 from widemargin import LinearRanker, LinearSVC, LinearSVCCV, OrdinalSVC, certify
 from widemargin.certificate import (
@@ -20,9 +20,10 @@ from widemargin.certificate import (
     upper_bound,
 )
 from widemargin.data import as_rows
+from widemargin.losses import Loss
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State, Tangents
-from widemargin.risk import Bound, CrammerSinger, Hinge, PairwiseHinge
+from widemargin.risk import Bound, CrammerSinger, Hinge, PairwiseHinge, TargetRisk
 from widemargin.solvers.descent import Descent
 from widemargin.solvers.settings import CoordinateSettings
 
@@ -55,9 +56,15 @@ def exact_objective(problem, X, coef, offset):
     scores = exact_scores(X, coef, offset)
     if isinstance(risk, PairwiseHinge):
         return total + exact_pairs(risk, scores)
-    for y, cost, s in zip(risk.y.tolist(), risk.cost.tolist(), scores):
-        total += Fraction(cost) * exact_loss(risk.loss, 1 - y * s)
+    for (y, target), cost, s in zip(ways(risk), risk.cost.tolist(), scores):
+        total += Fraction(cost) * exact_loss(risk.loss, target - y * s)
     return total
+
+
+def ways(risk):
+    """The sign and the target of each row."""
+    targets = np.broadcast_to(risk.target, risk.cost.shape).tolist()
+    return zip(risk.sign.tolist(), map(Fraction, targets))
 
 
 def exact_pairs(risk, scores):
@@ -80,8 +87,8 @@ def exact_dual(problem, X, A):
     if problem.intercept is Intercept.PENALIZED:
         w.append(sum(A))
     total = -sum(v * v for v in w) / 2
-    for a, y, cost in zip(A, risk.y.tolist(), risk.cost.tolist()):
-        total += a * y - Fraction(risk.loss.eps) * abs(a)
+    for a, (y, target), cost in zip(A, ways(risk), risk.cost.tolist()):
+        total += a * y * target - Fraction(risk.loss.eps) * abs(a)
         if risk.loss.bend and a:
             total -= Fraction(risk.loss.bend) * a * a / (2 * Fraction(cost))
     return total
@@ -122,7 +129,7 @@ def stated_problems(draw):
     rows = as_rows(sp.csr_matrix(X) if draw(st.booleans()) else X)
     cost = draw(st.sampled_from([1e-8, 1.0, 1e10])) * 10.0 ** rng.integers(-12, 12, n)
     intercept = draw(st.sampled_from(Intercept))
-    kind = draw(st.sampled_from([*RISKS, CrammerSinger]))
+    kind = draw(st.sampled_from([*RISKS, *TARGET_RISKS, CrammerSinger]))
     size = 1.0 / max(1e-300, float(np.abs(X).max()))
     if kind is CrammerSinger:
         problem = Problem(rows, CrammerSinger(rng.integers(0, 3, n), cost, 3), intercept)
@@ -133,7 +140,11 @@ def stated_problems(draw):
         if opposing:
             y = np.r_[y[: n // 2], -y[: n // 2]]
             cost, dual = np.tile(cost[: n // 2], 2), np.tile(dual[: n // 2], 2)
-        problem = Problem(rows, kind(y, cost), intercept)
+        risk = kind(y, cost)
+        if isinstance(risk, TargetRisk):
+            scale = draw(st.sampled_from([1e-10, 1.0, 1e10]))
+            risk = risk.over(scale * risk.y + draw(st.sampled_from([0.0, 1e3, 1e12])), cost)
+        problem = Problem(rows, risk, intercept)
         coef, offset = size * rng.standard_normal(d), float(rng.standard_normal())
     if cancelling:
         large = 1e9 * coef[: d // 2]
@@ -344,3 +355,27 @@ def test_a_row_near_the_end_of_single_precision():
     with pytest.warns(ConvergenceWarning):
         model.fit(X, y)
     assert 0.0 < model.certificate_.dual < model.certificate_.primal < 30.0
+
+
+@settings(deadline=None, max_examples=50)
+@given(seed=st.integers(0, 2**32 - 1), far=st.sampled_from([1.0, 1e6, 1e12]))
+@pytest.mark.parametrize("intercept", [Intercept.NONE, Intercept.PENALIZED, Intercept.FREE])
+def test_a_dual_value_of_large_terms_that_cancel(intercept, seed, far):
+    """The sum of targets times dual variables is then all rounding."""
+    rng = np.random.default_rng(seed)
+    n = rng.integers(2, 400)
+    targets, A = far + rng.random(n), rng.standard_normal(n)
+    A[-1] -= A.sum() if intercept is Intercept.FREE else (targets @ A) / targets[-1]
+    cost = 2.0 * np.abs(A) + 1.0
+    risk = TargetRisk(targets, cost, Loss("absolute", low=-1.0))
+    rows = as_rows(np.zeros((n, 1)))
+    found = dual_sums(rows, risk, A, np.zeros(1)).bound(intercept)
+    total = sum(map(Fraction, A.tolist()))
+    height = sum(Fraction(t) * Fraction(a) for t, a in zip(targets.tolist(), A.tolist()))
+    if intercept is Intercept.PENALIZED:
+        height -= total * total / 2
+    elif intercept is Intercept.FREE:  # one of those with the sign of the excess gives it up
+        able = [i for i in range(n) if A[i] * float(total) > 0 and abs(A[i]) >= abs(total)]
+        height -= max((total * Fraction(targets[i]) for i in able), default=0)
+    assert Fraction(found.value) <= height
+    assert height - Fraction(found.value) <= Fraction(1e-12 * far * n)

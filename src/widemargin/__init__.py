@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from widemargin.estimators.linear_ranker import LinearRanker
     from widemargin.estimators.linear_svc import LinearSVC
     from widemargin.estimators.linear_svc_cv import LinearSVCCV
+    from widemargin.estimators.linear_svr import LinearSVR
     from widemargin.estimators.measure_svc import MeasureSVC
     from widemargin.estimators.measure_svc_cv import MeasureSVCCV
     from widemargin.estimators.measuring import tune_threshold
@@ -28,6 +29,7 @@ __all__ = [
     "LinearRanker",
     "LinearSVC",
     "LinearSVCCV",
+    "LinearSVR",
     "MeasureSVC",
     "MeasureSVCCV",
     "OrdinalSVC",
@@ -46,6 +48,7 @@ _HOMES = {
     "LinearRanker": "widemargin.estimators.linear_ranker",
     "LinearSVC": "widemargin.estimators.linear_svc",
     "LinearSVCCV": "widemargin.estimators.linear_svc_cv",
+    "LinearSVR": "widemargin.estimators.linear_svr",
     "MeasureSVC": "widemargin.estimators.measure_svc",
     "MeasureSVCCV": "widemargin.estimators.measure_svc_cv",
     "OrdinalSVC": "widemargin.estimators.ordinal_svc",

@@ -1,20 +1,21 @@
 """Losses of one row: convex, piecewise linear or quadratic, each given by four numbers.
 
-The loss of a row is a function of its residual r = 1 - y s, for a label y = +-1 and a score s. It
-is given by its dual,
+The loss of a row is a function of its residual r: 1 - y s for a label y = +-1 and a score s, or
+t - s for a target t. It is given by its dual,
 
     loss(r) = c max over a of  a r - eps |a| - bend a^2 / 2      for  low <= a <= high
 
 so that a row of cost c has a dual variable alpha = c a with the term and the bounds
 
-    alpha - eps |alpha| - shift alpha^2 / 2,    lower <= alpha <= upper
+    t alpha - eps |alpha| - shift alpha^2 / 2,    lower <= alpha <= upper,    t = 1 for labels
     shift = bend / c,   lower = c low,   upper = c high
 
 The best a is the slope of the loss: r, shrunk towards zero by eps, divided by bend, and clipped to
 its bounds. If bend is zero, it is the bound itself. The kernels know only these numbers: a new
-loss is a row of the table below.
+loss is a row of one of the tables below.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
@@ -67,3 +68,24 @@ SMOOTH_HINGE = Loss("smooth_hinge", bend=1.0)
 
 #: losses of classes, by their names in estimators
 LOSSES = {loss.name: loss for loss in (HINGE, SQUARED_HINGE, SMOOTH_HINGE)}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The parameters of losses of targets."""
+
+    epsilon: float = 0.0
+    delta: float = 1.0
+    quantile: float = 0.5
+
+
+#: losses of targets, by their names in estimators
+TARGET_LOSSES: dict[str, Callable[[Shape], Loss]] = {
+    "epsilon_insensitive": lambda at: Loss("epsilon_insensitive", eps=at.epsilon, low=-1.0),
+    "squared_epsilon_insensitive": lambda at: Loss(
+        "squared_epsilon_insensitive", eps=at.epsilon, low=-inf, high=inf, bend=0.5
+    ),
+    "huber": lambda at: Loss("huber", low=-1.0, bend=at.delta),
+    "absolute_error": lambda at: Loss("absolute_error", low=-1.0),
+    "pinball": lambda at: Loss("pinball", low=at.quantile - 1.0, high=at.quantile),
+}

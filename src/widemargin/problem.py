@@ -115,8 +115,9 @@ class State:
     offset : float or ndarray of shape (k,)
         The intercept b.
     dual : ndarray of shape (n,) or (n, k), or Tangents
-        alpha >= 0; `risk.signed(alpha)` are the dual variables A. Tangents if the risk is not
-        a sum over rows. SparseDual while other problems are solved; solvers do not take it.
+        alpha, none below 0 for one-sided losses; `risk.signed(alpha)` are the dual variables A.
+        Tangents if the risk is not a sum over rows. SparseDual while other problems are solved;
+        solvers do not take it.
     """
 
     coef: np.ndarray

@@ -72,6 +72,7 @@ def dual_sums(rows: Rows, risk: RowRisk, A: Array, combined: Array) -> "Sums":
         totals=column_sums(A),
         **sizes_of(rows, A),
         height_error=SUM + gamma(2 * A[:1].size),  # with the sum over a row's classes
+        steepest=risk.steepest,
     )
 
 
@@ -164,6 +165,7 @@ class Sums(NamedTuple):
     totals_error: float = SUM  # relative to a sum of |A_i|
     terms: Array | None = None  # |X|^T |A|, if it is known
     pull_of_one: float | None = None  # |x_i.combined| of the row that gives up the excess
+    steepest: float = 1.0  # how fast the height falls with sum_i |A_i|, at most
 
     def plus(self, other: "Sums") -> "Sums":
         """Return the sums over two parts of the rows together."""
@@ -179,6 +181,7 @@ class Sums(NamedTuple):
             self.more + other.more,
             max(self.slope_error, other.slope_error),
             self.totals_error + other.totals_error,
+            steepest=max(self.steepest, other.steepest),
         )
 
     def bound(self, intercept: Intercept) -> Bound:
@@ -203,6 +206,7 @@ class Sums(NamedTuple):
             moved = float(totals.sum()) * totals.size
             pull = math.sqrt(2.0) * self.longest * moved
             one = length * pull if self.pull_of_one is None else self.pull_of_one * moved
-            rounding += moved + one + (error + 0.5 * pull) * pull
-        rounding += self.height_error * (2.0 * self.size + abs(self.height)) + 2.0 * SUM * square
+            rounding += self.steepest * moved + one + (error + 0.5 * pull) * pull
+        terms = 2.0 * self.steepest * self.size + abs(self.height)
+        rounding += self.height_error * terms + 2.0 * SUM * square
         return Bound(self.height - 0.5 * square - rounding, rounding)

@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import (
     parametrize_with_checks,
 )
 
-from widemargin import LinearRanker, LinearSVC, LinearSVCCV, OrdinalSVC
+from widemargin import LinearRanker, LinearSVC, LinearSVCCV, LinearSVR, OrdinalSVC
 
 # These two ask that decision functions of two fits (rows weighted, rows repeated) agree to
 # seven digits. The default tol certifies the *objective* to 1e-3, so two fits agree that far
@@ -57,6 +57,11 @@ def _weighs_as_it_repeats(estimator):
         LinearSVCCV(Cs=[0.01, 0.1, 1]),
         LinearSVCCV(Cs=[0.1, 0.01], loss="hinge", scoring="f1_macro"),
         LinearSVCCV(Cs=[0.01], probability=True, penalized_intercept=True),
+        LinearSVR(),
+        LinearSVR(solver="ocas", epsilon=0.1),
+        LinearSVR(loss="absolute_error", solver="ocas", penalized_intercept=True),
+        LinearSVR(loss="pinball", quantile=0.2),
+        LinearSVR(loss="huber", fit_intercept=False),
         LinearRanker(),
         LinearRanker(solver="cpa", normalization="queries"),
         OrdinalSVC(),

@@ -9,9 +9,10 @@ from widemargin.certificate import certify_state
 from widemargin.data import as_rows
 from widemargin.kernels import face as kernels
 from widemargin.kernels.forecast import CHECKED_AT, MOST_PASSES, TOL
+from widemargin.losses import Loss
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
-from widemargin.risk import Hinge, SquaredHinge
+from widemargin.risk import Hinge, SquaredHinge, TargetRisk
 from widemargin.solvers.coordinate import CoordinateDescent, _Descent
 from widemargin.solvers.face import Face
 from widemargin.solvers.settings import CoordinateSettings, JointSettings
@@ -25,7 +26,12 @@ def gap_of(face, change, residual):
     """The gap contributions of a face's rows, after a change that leaves this residual."""
     loss = face.low, face.high, face.bend
     square = face.numbers[kernels.W_SQUARE]
-    return kernels.gap_of(face.system, *loss, square, face.root * change, residual / face.root)
+    of_rows = face.system, face.y
+    return kernels.gap_of(*of_rows, *loss, square, face.root * change, residual / face.root)
+
+
+def Pinball(y, cost):
+    return TargetRisk(np.linspace(1.0, 3.0, y.size), cost, Loss("pinball", low=-0.01))
 
 
 class Dense:
@@ -47,10 +53,10 @@ class Dense:
         place = as_rows(X), np.arange(n), risk
         self.face = Face(*place, self.alpha, w, offset, norms, mean_dot)
         shift = 0.5 / self.cost if risk.loss.is_smooth else np.zeros(n)
-        centred = X - mean
+        centred, y = X - mean, np.asarray(risk.sign)
         self.Q = np.outer(y, y) * (centred @ centred.T + constant) + np.diag(shift)
         scores = X @ w + b + z * (k - mean_dot)
-        self.r = 1.0 - y * scores - shift * self.alpha
+        self.r = risk.target - y * scores - shift * self.alpha
         self.upper = np.inf if risk.loss.is_smooth else self.cost
         self.X, self.y = X, y
 
@@ -58,7 +64,7 @@ class Dense:
         return self.r @ change - 0.5 * change @ self.Q @ change
 
 
-@pytest.mark.parametrize("risk", [Hinge, SquaredHinge])
+@pytest.mark.parametrize("risk", [Hinge, SquaredHinge, Pinball])
 def test_the_system_is_solved(risk):
     dense = Dense(risk)
     change, left, _, n_iter = dense.face.solve(0.0, np.inf, 200, never)
@@ -67,25 +73,26 @@ def test_the_system_is_solved(risk):
     assert np.abs(left).max() < 1e-6 * np.abs(dense.r).max()
 
 
-@pytest.mark.parametrize("risk_type", [Hinge, SquaredHinge])
+@pytest.mark.parametrize("risk_type", [Hinge, SquaredHinge, Pinball])
 def test_the_gap_of_its_rows(risk_type):
     """That between alpha, w = X^T (alpha y), and the best of some multiples of the point ahead."""
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((60, 80)), rng.choice([-1, 1], 60)
     alpha = rng.uniform(0.02, 0.04, 60)
     risk = risk_type(y, np.full(60, 2.0))
+    y = np.asarray(risk.sign)
     w, norms = X.T @ (alpha * y), (X * X).sum(axis=1)
     face = Face(as_rows(X), np.arange(len(X)), risk, alpha, w, np.zeros(3), norms, np.empty(0))
     change, *_ = face.solve(0.0, np.inf, 6, never)
     ahead = w + X.T @ (change * y)
     shift = 0.25 if risk.loss.is_smooth else 0.0
-    residual = 1.0 - y * (X @ ahead) - shift * (alpha + change)
+    residual = risk.target - y * (X @ ahead) - shift * (alpha + change)
 
     def gap(factor):
         primal = 0.5 * factor**2 * ahead @ ahead + risk.value(factor * (X @ ahead))
         return primal - (risk.dual(alpha * y) - 0.5 * w @ w)
 
-    here, usual = gap_of(face, change, residual), np.abs(1.0 - y * (X @ ahead)).mean()
+    here, usual = gap_of(face, change, residual), np.abs(risk.residuals(X @ ahead)).mean()
     assert here == pytest.approx(min(gap(1.0 + usual * lift) for lift in (0.0, 1.0, 2.0, 4.0)))
 
 
@@ -123,7 +130,7 @@ def test_a_step_keeps_bounds_and_raises_the_dual(risk, seed):
     assert w_mean_dot == pytest.approx(signed @ dense.face.mean_dot)
 
 
-@pytest.mark.parametrize("risk", [Hinge, SquaredHinge])
+@pytest.mark.parametrize("risk", [Hinge, SquaredHinge, Pinball])
 def test_gains_and_the_diagonal(risk):
     dense = Dense(risk)
     change = np.random.default_rng(1).uniform(-0.1, 0.1, dense.y.size)

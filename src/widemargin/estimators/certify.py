@@ -10,11 +10,18 @@ from widemargin.certificate import Certificate, certify_state
 from widemargin.data import as_rows
 from widemargin.data.devices import gpu_array, is_on_gpu
 from widemargin.estimators.linear_ranker import LinearRanker
+from widemargin.estimators.linear_svr import LinearSVR
 from widemargin.estimators.measure_svc import MeasureSVC
 from widemargin.estimators.order import check_grades
-from widemargin.estimators.problems import make_problems, with_constant
+from widemargin.estimators.problems import ProblemSet, make_problems, with_constant
 from widemargin.estimators.ranking import OrderingModel
-from widemargin.estimators.validation import check_matrix, check_same_length, check_weights
+from widemargin.estimators.targets import target_problems
+from widemargin.estimators.validation import (
+    check_matrix,
+    check_same_length,
+    check_targets,
+    check_weights,
+)
 from widemargin.labels import places_of
 
 
@@ -34,9 +41,9 @@ def certify(
 
     Parameters
     ----------
-    model : fitted LinearSVC, LinearSVCCV, LinearRanker, OrdinalSVC or MeasureSVC
+    model : fitted LinearSVC, LinearSVCCV, LinearSVR, LinearRanker, OrdinalSVC or MeasureSVC
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,)
+    y : array-like of shape (n_samples,) or (n_samples, n_targets)
     sample_weight : array-like of shape (n_samples,), default=None
     qid : array-like of shape (n_samples,), default=None
         The data that `model` was fitted on.
@@ -44,13 +51,13 @@ def certify(
     Returns
     -------
     Certificate
-        If there are several one-versus-rest problems, its `parts` are their certificates.
+        If there are several one-versus-rest problems or targets, its `parts` are their
+        certificates.
     """
     check_is_fitted(model)
     model = getattr(model, "best_estimator_", model)
     X = check_matrix(model, X, reset=False)
-    y = gpu_array(y).get() if is_on_gpu(y) else y
-    y = check_grades(y) if isinstance(model, LinearRanker) else column_or_1d(y)
+    y = _checked(model, gpu_array(y).get() if is_on_gpu(y) else y)
     check_same_length(X, y)
     n_rows = training_rows(model)
     if y.shape[0] != n_rows:
@@ -68,14 +75,28 @@ def certify(
             "the model has an intercept, and its parameters say that it has none "
             "(fit_intercept=False): it is not a solution of their problem"
         )
-    codes = places_of(y, model.classes_)
-    weights = check_weights(sample_weight, X)
-    rows = with_constant(as_rows(X), model)
-    problems = make_problems(model, rows, model.classes_, codes, weights)
+    rows, weights = with_constant(as_rows(X), model), check_weights(sample_weight, X)
+    problems: ProblemSet
+    if isinstance(model, LinearSVR):
+        problems = target_problems(model, rows, y, weights)
+        if len(problems) != len(model.intercept_):
+            raise ValueError(
+                f"the model has {len(model.intercept_)} targets, and y has {len(problems)}"
+            )
+    else:
+        codes = places_of(y, model.classes_)
+        problems = make_problems(model, rows, model.classes_, codes, weights)
     states = problems.states(dense(model.coef_), model.intercept_, model.dual_variables_)
     return Certificate.total(
         certify_state(problems[j], state.unpacked(), model.tol) for j, state in enumerate(states)
     )
+
+
+def _checked(model: BaseEstimator, y: Vector) -> np.ndarray:
+    """Return labels, grades or targets as arrays."""
+    if isinstance(model, LinearSVR):
+        return check_targets(y)
+    return check_grades(y) if isinstance(model, LinearRanker) else column_or_1d(y)
 
 
 def training_rows(model: BaseEstimator) -> int:

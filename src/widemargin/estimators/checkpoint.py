@@ -33,6 +33,7 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike, problem: Problem) -> None:
         self.path = os.fspath(path)
         self.fingerprint = _fingerprint(problem)
+        self.nonnegative = problem.risk.loss.is_one_sided  # dual variables
         self.shapes = {
             "coef": (problem.rows.n_features,),
             "offset": (1,),
@@ -76,7 +77,7 @@ class Checkpoint:
             coef, offset, dual = (
                 read_tensor(file, name, FLOAT, shape) for name, shape in self.shapes.items()
             )
-            if np.any(dual < 0.0):
+            if self.nonnegative and np.any(dual < 0.0):
                 raise Malformed("the tensor 'dual' holds values below zero")
         except Malformed as error:
             raise Malformed(f"a damaged checkpoint: {error}") from error
@@ -117,7 +118,7 @@ def _fingerprint(problem: Problem) -> dict[str, Any]:
         "rows": problem.rows.n_rows,
         "features": problem.rows.n_features,
         "entries": int(problem.rows.n_entries),
-        "loss": risk.loss.name,
+        "loss": risk.name,
         "intercept": problem.intercept.value,
         "labels": _checksum(risk.y),
         "costs": _checksum(risk.cost),

@@ -6,12 +6,16 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
+import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 
+from widemargin.arrays import RandomState
 from widemargin.certificate import Certificate
 from widemargin.data import Rows
 from widemargin.data.memory import MOST_FEATURES
@@ -24,7 +28,7 @@ from widemargin.monitor import DONE, FELL_SHORT, Monitor, Record
 from widemargin.problem import Problem, State
 from widemargin.progress import ProgressLine
 from widemargin.solvers import auto
-from widemargin.solvers.registry import SOLVERS, THEN
+from widemargin.solvers.registry import SOLVERS, THEN, quoted
 from widemargin.solvers.sharing import together
 from widemargin.words import at_most
 
@@ -71,6 +75,32 @@ def choose_solver(model: BaseEstimator, problem: Problem, warm: bool = False) ->
     in_passes = _PER_ROW_IN_PASSES * rows.n_rows + _IN_PASSES
     must_stream = model.checkpoint is not None or in_passes > budget_of(model)
     return auto.choose(rows, risk, warm, must_stream, model.tol)
+
+
+def check_checkpoint(model: BaseEstimator, solver: str) -> None:
+    """Raise ValueError if a checkpoint is wanted and the solver keeps none."""
+    if model.checkpoint is not None and not SOLVERS[solver].keeps_checkpoints:
+        keepers = quoted(tuple(name for name in SOLVERS if SOLVERS[name].keeps_checkpoints))
+        raise ValueError(
+            f"checkpoint goes with {keepers}, for rows on disk; solver {solver!r} keeps none"
+        )
+
+
+def seeds_of(random_state: RandomState, count: int) -> list[int]:
+    """Return the seeds of problems."""
+    if isinstance(random_state, int):
+        return _seeds_of(random_state, count)
+    return _drawn(check_random_state(random_state), count)
+
+
+@lru_cache
+def _seeds_of(seed: int, count: int) -> list[int]:
+    # Making a RandomState takes a tenth of the smallest fits.
+    return _drawn(check_random_state(seed), count)
+
+
+def _drawn(random: np.random.RandomState, count: int) -> list[int]:
+    return random.randint(np.iinfo(np.int32).max, size=count).tolist()
 
 
 def budget_of(estimator: BaseEstimator) -> int:

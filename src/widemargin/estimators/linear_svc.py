@@ -1,20 +1,24 @@
 """Linear SVM classifier as a scikit-learn estimator."""
 
-from functools import lru_cache
 from os import PathLike
 from typing import Self
 
 import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin import threads
 from widemargin.arrays import Matrix, RandomState, Vector, dense, move_to, on_host
 from widemargin.data.devices import DEVICES, is_on_gpu, placed
 from widemargin.estimators.callbacks import with_callbacks
-from widemargin.estimators.fitting import Fit, choose_solver, load_if_fits
+from widemargin.estimators.fitting import (
+    Fit,
+    check_checkpoint,
+    choose_solver,
+    load_if_fits,
+    seeds_of,
+)
 from widemargin.estimators.folds import CALIBRATION_FOLDS
 from widemargin.estimators.linear_classifier import LinearClassifier
 from widemargin.estimators.problems import MULTI_CLASS, ProblemSet, make_problems, with_constant
@@ -33,7 +37,7 @@ from widemargin.estimators.validation import (
     classes_of,
 )
 from widemargin.losses import LOSSES
-from widemargin.solvers.registry import SOLVERS, names, quoted
+from widemargin.solvers.registry import names
 
 
 class LinearSVC(LinearClassifier):
@@ -241,18 +245,15 @@ class LinearSVC(LinearClassifier):
         self.classes_ = classes
         data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
         solver = choose_solver(self, problems[0])
-        if self.checkpoint is not None and not SOLVERS[solver].keeps_checkpoints:
-            keepers = quoted(tuple(name for name in SOLVERS if SOLVERS[name].keeps_checkpoints))
-            raise ValueError(
-                f"checkpoint goes with {keepers}, for rows on disk; solver {solver!r} keeps none"
-            )
+        check_checkpoint(self, solver)
         folds = None
         if self.probability:
             # Imported when needed: scikit-learn's calibration loads much else.
             from widemargin.estimators.calibration import calibrate, calibration_folds
 
             folds = calibration_folds(on_host(codes), classes, weights)
-        fit = Fit(self, problems, solver, self._seeds(problems), starts, data)
+        seeds = seeds_of(self.random_state, len(problems))
+        fit = Fit(self, problems, solver, seeds, starts, data)
         fit.train()
         for name, value in problems.attributes(fit.states).items():
             setattr(self, name, move_to(value, problems.cost) if came_on_gpu else value)
@@ -264,11 +265,6 @@ class LinearSVC(LinearClassifier):
             y = on_host(y)
             self.sigmoids_ = calibrate(self, rows, y, weights, folds, fit.states, fit.interruption)
         return self
-
-    def _seeds(self, problems: ProblemSet) -> list[int]:
-        if isinstance(self.random_state, int):
-            return _seeds_of(self.random_state, len(problems))
-        return _drawn(check_random_state(self.random_state), len(problems))
 
     def _check_parameters(self) -> None:
         check_positive("C", self.C)
@@ -314,16 +310,6 @@ class LinearSVC(LinearClassifier):
 
         check_is_fitted(self)
         return classifier_twin(self)
-
-
-@lru_cache
-def _seeds_of(seed: int, count: int) -> list[int]:
-    """Return the seeds of problems; making a RandomState takes a tenth of the smallest fits."""
-    return _drawn(check_random_state(seed), count)
-
-
-def _drawn(random: np.random.RandomState, count: int) -> list[int]:
-    return random.randint(np.iinfo(np.int32).max, size=count).tolist()
 
 
 def _warm_starts(previous: tuple | None, classes: np.ndarray, problems: ProblemSet) -> list:

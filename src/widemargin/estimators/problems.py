@@ -33,19 +33,24 @@ def make_problems(
 
     `classes` (k,) are the labels, and `codes` (n,) the place of each row's label among them.
     """
-    cost = _row_costs(model, rows, classes, codes, weights)
+    cost = row_costs(model, rows, weights)
+    if model.class_weight is not None:
+        cost *= move_to(_class_factors(model, classes, codes, weights), cost)
     codes = np.asarray(codes, like=rows.like)
     _check_classes(classes, codes, cost)
-    intercept, loss, constant = Intercept.of(model), LOSSES[model.loss], _constant(model, rows)
-    if constant is not None:
-        intercept = Intercept.NONE  # it is the weight of a feature
-    shared = rows, codes, cost, len(classes), intercept, constant
+    kind, of_classes = intercept_of(model, rows), (codes, len(classes))
     if model.multi_class == "crammer_singer":
         if len(classes) > 2:
-            return AllTogether(*shared)
+            return AllTogether(rows, cost, *kind, *of_classes)
         # w = w_2 - w_1 of two classes solves the hinge problem with twice the cost.
-        return OneVsRest(rows, codes, 2.0 * cost, *shared[3:], HINGE)
-    return OneVsRest(*shared, loss)
+        return OneVsRest(rows, 2.0 * cost, *kind, *of_classes, HINGE)
+    return OneVsRest(rows, cost, *kind, *of_classes, LOSSES[model.loss])
+
+
+def intercept_of(model: BaseEstimator, rows: Rows) -> tuple[Intercept, float | None]:
+    """Return the kind of intercept, and the value of the last feature if that makes it."""
+    constant = _constant(model, rows)
+    return Intercept.of(model) if constant is None else Intercept.NONE, constant
 
 
 def _constant(model: BaseEstimator, rows: Rows) -> float | None:
@@ -73,16 +78,14 @@ def with_constant(rows: Rows, model: BaseEstimator) -> Rows:
 
 @dataclass(eq=False)
 class ProblemSet(ABC):
-    """Problems over the same rows, and the conversion of their states to a classifier's arrays.
+    """Problems over the same rows, and the conversion of their states to an estimator's arrays.
 
     The arrays are coef (m, d), intercept (m,) and dual, CSR (m, n), with m = 1 for two
-    classes and one row per class otherwise.
+    classes and one row per class, or per target, otherwise.
     """
 
     rows: Rows
-    codes: np.ndarray
     cost: np.ndarray
-    n_classes: int
     intercept: Intercept
     constant: float | None  # the value of the last feature, if its weight is the intercept
 
@@ -129,25 +132,8 @@ class ProblemSet(ABC):
         """Return the dual variables as one dense array, on the device of the rows."""
 
 
-@dataclass(eq=False)
-class OneVsRest(ProblemSet):
-    """One two-class problem for two classes; else one per class, against all others."""
-
-    loss: Loss
-
-    def __post_init__(self) -> None:
-        # Of two classes the second one is the positive one, as in scikit-learn.
-        self.positives = [1] if self.n_classes == 2 else list(range(self.n_classes))
-
-    def __len__(self) -> int:
-        return len(self.positives)
-
-    def __getitem__(self, index: int) -> Problem:
-        # For bytes, `where` takes ten times as long.
-        y = (self.codes == self.positives[index]).view(np.int8)
-        y *= 2
-        y -= 1
-        return Problem(self.rows, MarginRisk(y, self.cost, self.loss), self.intercept)
+class OneByOne(ProblemSet):
+    """Problems with one score per row each."""
 
     def _states(self, coef: np.ndarray, intercept: np.ndarray, dual: Matrix) -> list[State]:
         return [
@@ -191,8 +177,35 @@ class OneVsRest(ProblemSet):
         return np.stack([state.dual for state in states])
 
 
+@dataclass(eq=False)
+class OneVsRest(OneByOne):
+    """One two-class problem for two classes; else one per class, against all others."""
+
+    codes: np.ndarray
+    n_classes: int
+    loss: Loss
+
+    def __post_init__(self) -> None:
+        # Of two classes the second one is the positive one, as in scikit-learn.
+        self.positives = [1] if self.n_classes == 2 else list(range(self.n_classes))
+
+    def __len__(self) -> int:
+        return len(self.positives)
+
+    def __getitem__(self, index: int) -> Problem:
+        # For bytes, `where` takes ten times as long.
+        y = (self.codes == self.positives[index]).view(np.int8)
+        y *= 2
+        y -= 1
+        return Problem(self.rows, MarginRisk(y, self.cost, self.loss), self.intercept)
+
+
+@dataclass(eq=False)
 class AllTogether(ProblemSet):
     """One problem for all classes: Crammer and Singer's."""
+
+    codes: np.ndarray
+    n_classes: int
 
     def __len__(self) -> int:
         return 1
@@ -243,24 +256,22 @@ def _check_classes(classes: np.ndarray, codes: np.ndarray, cost: np.ndarray) -> 
         )
 
 
-def _row_costs(
-    model: BaseEstimator,
-    rows: Rows,
-    classes: np.ndarray,
-    codes: np.ndarray,
-    weights: np.ndarray | None,
-) -> np.ndarray:
-    """Return C times class weight times sample weight, (n,), on the device of the rows."""
+def row_costs(model: BaseEstimator, rows: Rows, weights: np.ndarray | None) -> np.ndarray:
+    """Return C times sample weight, (n,), on the device of the rows."""
     cost = np.zeros(rows.n_rows, like=rows.like)
     cost += float(model.C)
     if weights is not None:
         cost *= move_to(weights, cost)
-    if model.class_weight is not None:
-        codes = on_host(codes)
-        weights = None if weights is None else on_host(weights)
-        factors = class_weights(model.class_weight, classes, codes, weights)[codes]
-        cost *= move_to(factors, cost)
     return cost
+
+
+def _class_factors(
+    model: BaseEstimator, classes: np.ndarray, codes: np.ndarray, weights: np.ndarray | None
+) -> np.ndarray:
+    """Return the class weight of each row, (n,)."""
+    codes = on_host(codes)
+    weights = None if weights is None else on_host(weights)
+    return class_weights(model.class_weight, classes, codes, weights)[codes]
 
 
 def class_weights(

@@ -24,8 +24,38 @@ if TYPE_CHECKING:
 _SAME = 1e-9
 
 
-class Reporting(BaseEstimator):
-    """Mixin with the method `report`, and with short forms of a fitted model."""
+class Summarised(BaseEstimator):
+    """Mixin with short forms of a fitted model."""
+
+    def __str__(self) -> str:
+        """Return the parameters and, if the model is fitted, a summary."""
+        lines = (f"{name}: {text}" for name, text in self._summary().items())
+        return "\n".join([repr(self), *lines])
+
+    def _summary(self) -> dict[str, str]:
+        try:
+            check_is_fitted(self)
+        except NotFittedError:
+            return {}
+        from widemargin.report.summary import summary
+
+        return summary(self)
+
+    def _repr_html_inner(self) -> str:
+        from widemargin.report.summary import as_html
+
+        return super()._repr_html_inner() + as_html(self._summary())
+
+    def _repr_mimebundle_(self, **settings: Any) -> dict[str, str]:
+        bundle = super()._repr_mimebundle_(**settings)
+        bundle["text/plain"] = str(self)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._repr_html_inner()
+        return bundle
+
+
+class Reporting(Summarised):
+    """Mixin with the method `report`."""
 
     def report(
         self,
@@ -77,32 +107,6 @@ class Reporting(BaseEstimator):
         elif y is not None:
             raise ValueError("y is given without X")
         return write_report(model, path, rows, feature_names=feature_names)
-
-    def __str__(self) -> str:
-        """Return the parameters and, if the model is fitted, a summary."""
-        lines = (f"{name}: {text}" for name, text in self._summary().items())
-        return "\n".join([repr(self), *lines])
-
-    def _summary(self) -> dict[str, str]:
-        try:
-            check_is_fitted(self)
-        except NotFittedError:
-            return {}
-        from widemargin.report.summary import summary
-
-        return summary(self)
-
-    def _repr_html_inner(self) -> str:
-        from widemargin.report.summary import as_html
-
-        return super()._repr_html_inner() + as_html(self._summary())
-
-    def _repr_mimebundle_(self, **settings: Any) -> dict[str, str]:
-        bundle = super()._repr_mimebundle_(**settings)
-        bundle["text/plain"] = str(self)
-        if "text/html" in bundle:
-            bundle["text/html"] = self._repr_html_inner()
-        return bundle
 
 
 def _judged(model: Any, X: Any, y: ArrayLike | None, qid: ArrayLike | None) -> "JudgedRows":

@@ -32,6 +32,13 @@ def ranker_twin(model: BaseEstimator) -> LinearRegression:
     return _learn(twin, model, coef_=model.coef_, intercept_=0.0)
 
 
+def regressor_twin(model: BaseEstimator) -> LinearRegression:
+    """Return the twin of a fitted LinearSVR."""
+    intercept = model.intercept_[0] if model.coef_.ndim == 1 else model.intercept_
+    twin = LinearRegression(fit_intercept=model.fit_intercept)
+    return _learn(twin, model, coef_=model.coef_, intercept_=intercept)
+
+
 def ordinal_twin(model: BaseEstimator) -> LinearSVC:
     """Return the twin of a fitted OrdinalSVC.
 

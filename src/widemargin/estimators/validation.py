@@ -21,6 +21,8 @@ from widemargin.data.memory import RowsInMemory
 _CSR = (scipy.sparse.csr_matrix, scipy.sparse.csr_array)
 # Whole-number labels within a range of this size are counted rather than sorted.
 _MAX_LABEL_RANGE = 1 << 16
+# Losses that LIBLINEAR minimises by their duals alone.
+_DUAL_ONLY = ("hinge", "epsilon_insensitive")
 
 
 def check_choice(name: str, value: object, choices: Collection) -> None:
@@ -41,6 +43,16 @@ def is_whole(value: object) -> TypeGuard[int]:
 def check_positive(name: str, value: object, *, optional: bool = False) -> None:
     if not ((optional and value is None) or (is_real(value) and 0 < value < math.inf)):
         raise ValueError(f"{name} must be a positive number, not {value!r}")
+
+
+def check_not_negative(name: str, value: object) -> None:
+    if not (is_real(value) and 0 <= value < math.inf):
+        raise ValueError(f"{name} must be a number of at least 0, not {value!r}")
+
+
+def check_fraction(name: str, value: object) -> None:
+    if not (is_real(value) and 0 < value < 1):
+        raise ValueError(f"{name} must be a number between 0 and 1, not {value!r}")
 
 
 def check_count(name: str, value: object) -> None:
@@ -106,7 +118,7 @@ def check_penalty(penalty: str, loss: str, dual: bool | str, multi_class: str) -
     problem = ""
     if penalty == "l1" and loss == "hinge":
         problem = f"The combination of penalty='{penalty}' and loss='{loss}' is not supported"
-    elif (penalty == "l1" and dual) or (loss == "hinge" and not dual):
+    elif (penalty == "l1" and dual) or (loss in _DUAL_ONLY and not dual):
         problem = (
             f"The combination of penalty='{penalty}' and loss='{loss}' are not supported when "
             f"dual={dual}"
@@ -130,6 +142,19 @@ def check_training_parameters(estimator: BaseEstimator) -> None:
     check_flag("warm_start", estimator.warm_start)
     check_threads("n_jobs", estimator.n_jobs)
     check_level("verbose", estimator.verbose)
+
+
+def check_targets(y: Vector) -> np.ndarray:
+    """Return targets as float64: (n,), also for a single column, or (n, k)."""
+    if is_on_gpu(y):
+        raise ValueError("y is on a GPU, and regression trains on the host")
+    if y is None:
+        raise ValueError("this estimator requires y to be passed, but the target y is None")
+    options = {"dtype": np.float64, "ensure_2d": False, "input_name": "y"}
+    y = check_array(y, ensure_min_features=1, **options)
+    if y.ndim not in (1, 2):
+        raise ValueError(f"y must have one column, or one for each target; it has {y.ndim} axes")
+    return y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
 
 
 def check_labels(y: Vector) -> np.ndarray:

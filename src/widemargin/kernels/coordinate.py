@@ -30,6 +30,7 @@ from numba.extending import register_jitable
 
 from widemargin.kernels.jit import kernel
 from widemargin.kernels.loss import beyond, slope_at, steepness_of
+from widemargin.kernels.response import sign_of, target_of
 from widemargin.kernels.rows import prefetch as rows_prefetch
 from widemargin.kernels.rows import row_add, row_dot, row_prefetch
 from widemargin.kernels.typing import Array, Rows
@@ -140,9 +141,9 @@ def uniform_pass(
         if t + _LOOK_AHEAD < end:
             _fetch(order[t + _LOOK_AHEAD], rows, norms, cost, alpha, seen_gap)
         i = order[t]
-        sign = np.float64(y[i])
+        sign = sign_of(y[i])
         row_mean_dot = mean_dot[i] if is_centred else 0.0
-        residual = 1.0 - sign * (row_dot(rows, i, w) + fixed + z * (k - row_mean_dot))
+        residual = target_of(y[i]) - sign * (row_dot(rows, i, w) + fixed + z * (k - row_mean_dot))
         before = alpha[i]
         after, _, gap, pull, _, rests = _step(
             residual, before, cost[i], norms[i] + k - 2.0 * row_mean_dot, loss, overstep
@@ -206,9 +207,9 @@ def adaptive_visits(
         if t + _LOOK_AHEAD < end:
             _fetch(order[t + _LOOK_AHEAD], rows, norms, cost, alpha, seen_gap)
         i = order[t]
-        sign = np.float64(y[i])
+        sign = sign_of(y[i])
         row_mean_dot = mean_dot[i] if is_centred else 0.0
-        residual = 1.0 - sign * (row_dot(rows, i, w) + fixed + z * (k - row_mean_dot))
+        residual = target_of(y[i]) - sign * (row_dot(rows, i, w) + fixed + z * (k - row_mean_dot))
         before = alpha[i]
         after, gain, gap, pull, push, _ = _step(
             residual, before, cost[i], norms[i] + k - 2.0 * row_mean_dot, loss, overstep

@@ -43,6 +43,7 @@ from widemargin.kernels.forecast import (
     plan_look,
 )
 from widemargin.kernels.jit import kernel
+from widemargin.kernels.response import target_of
 from widemargin.kernels.typing import Array, Rows
 
 #: how a call ended: all its visits were made, a check is due, or all passes were made
@@ -57,8 +58,8 @@ TALLY_SIZE = 8
 
 @register_jitable
 def _look(
-    alpha: Array, w: Array, z: float, seen_gap: Array, norms: Array, mean: Array, cost: Array,
-    loss: tuple[float, ...], plan: Array,
+    alpha: Array, w: Array, z: float, seen_gap: Array, norms: Array, mean: Array, y: Array,
+    cost: Array, loss: tuple[float, ...], plan: Array,
 ) -> bool:  # fmt: skip
     """Return whether a check is due; if not, plan the next look."""
     # Contributions are those just before each row's step: the gap is 0.6 to 1.0 of their sum.
@@ -84,7 +85,7 @@ def _look(
         for k in range(mean.shape[0]):  # the model's w is w - z mean
             dual += z * mean[k] * (w[k] - 0.5 * z * mean[k])
         for i in range(alpha.shape[0]):
-            dual += alpha[i]
+            dual += target_of(y[i]) * alpha[i]
             if len(loss) == 4:
                 dual -= loss[3] * abs(alpha[i])
             if loss[2] > 0.0 and cost[i] > 0.0:
@@ -135,7 +136,7 @@ def uniform_run(
             offset[0] = kept * (offset[0] + K * offset[1])
             if plan[NOW] >= plan[MOST_PASSES]:
                 return NO_MORE
-            if _look(alpha, w, offset[1], seen_gap, norms, mean, cost, loss, plan):
+            if _look(alpha, w, offset[1], seen_gap, norms, mean, y, cost, loss, plan):
                 return CHECK
     return GOES_ON
 
@@ -212,7 +213,7 @@ def adaptive_run(
                 looks = True
             if plan[NOW] >= plan[MOST_PASSES]:
                 return NO_MORE
-            if looks and _look(alpha, w, offset[1], seen_gap, norms, mean, cost, loss, plan):
+            if looks and _look(alpha, w, offset[1], seen_gap, norms, mean, y, cost, loss, plan):
                 return CHECK
     return GOES_ON
 

@@ -14,6 +14,7 @@ from numba.extending import register_jitable
 
 from widemargin.kernels.jit import kernel
 from widemargin.kernels.loss import slope_at, steepness_of
+from widemargin.kernels.response import sign_of, target_of
 from widemargin.kernels.rows import row_add, row_dot, row_prefetch
 from widemargin.kernels.typing import Array, Rows
 
@@ -95,11 +96,11 @@ def start(
     _scores(rows, index, w, z, k, -b, mean_dot, right)
     for t in range(index.shape[0]):
         i = index[t]
-        sign, shift = np.float64(y[i]), bend / cost[i]
+        sign, shift = sign_of(y[i]), bend / cost[i]
         own = mean_dot[i] if mean_dot.shape[0] > 0 else 0.0
         system[LABEL, t], system[ALPHA, t], system[COST, t] = sign, alpha[i], cost[i]
         system[SHIFT, t] = shift
-        right[t] = 1.0 - sign * right[t] - shift * alpha[i]
+        right[t] = target_of(y[i]) - sign * right[t] - shift * alpha[i]
         root[t] = np.sqrt(norms[i] + k + shift - 2.0 * own)
     numbers[W_SQUARE] = _dot(w, w)
 
@@ -149,8 +150,8 @@ def multiply(
 
 @kernel
 def gap_of(
-    system: Array, low: float, high: float, bend: float, w_square: float, change: Array,
-    residual: Array,
+    system: Array, y: Array, low: float, high: float, bend: float, w_square: float,
+    change: Array, residual: Array,
 ) -> float:  # fmt: skip
     """Return the rows' contributions to the gap between alpha and w + X^T (change y).
 
@@ -163,8 +164,8 @@ def gap_of(
     for t in range(m):
         d, left = change[t] / root[t], residual[t] * root[t]
         moved += d * (right[t] - left - shift[t] * d)
-        along += d * (1.0 - right[t] - shift[t] * alpha[t])
-        usual += abs(left + shift[t] * (alpha[t] + d))  # 1 - margin
+        along += d * (target_of(y[t]) - right[t] - shift[t] * alpha[t])
+        usual += abs(left + shift[t] * (alpha[t] + d))  # |residual|
     usual /= max(1, m)
     square = w_square + 2.0 * along + moved
     steepness, least = steepness_of(bend), np.inf
@@ -173,7 +174,7 @@ def gap_of(
         total = 0.0
         for t in range(m):
             short = residual[t] * root[t] + shift[t] * (alpha[t] + change[t] / root[t])
-            still = (1.0 + more) * short - more
+            still = (1.0 + more) * short - more * target_of(y[t])
             if bend > 0.0:
                 a = slope_at(still, low, high, steepness)
                 loss = a * (still - 0.5 * bend * a)
@@ -187,9 +188,9 @@ def gap_of(
 
 @kernel
 def iterate(
-    rows: Rows, index: Array, mean_dot: Array, k: float, system: Array, vectors: Array,
-    numbers: Array, low: float, high: float, bend: float, enough: float, slowest: float,
-    most: float, n_iter: int, scratch: Array, w: Array,
+    rows: Rows, index: Array, mean_dot: Array, k: float, system: Array, y: Array,
+    vectors: Array, numbers: Array, low: float, high: float, bend: float, enough: float,
+    slowest: float, most: float, n_iter: int, scratch: Array, w: Array,
 ) -> int:  # fmt: skip
     """Make up to n_iter iterations, but no more than `most` in all calls; return how it ended.
 
@@ -223,7 +224,7 @@ def iterate(
         numbers[ITERATIONS] += 1.0
         if numbers[ITERATIONS] % _ITERATIONS_BETWEEN_LOOKS == 0:
             last = numbers[GAP]
-            gap = gap_of(system, low, high, bend, numbers[W_SQUARE], change, residual)
+            gap = gap_of(system, y, low, high, bend, numbers[W_SQUARE], change, residual)
             numbers[GAP] = gap
             if (gap <= enough) | (gap > slowest * last):
                 return ENOUGH

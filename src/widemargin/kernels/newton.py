@@ -1,6 +1,6 @@
 """Sums over rows for Newton's method: smoothed losses, at a point and along a line.
 
-A loss is smoothed by a larger bend: see losses.py. Its slope in z = 1 - y s is then
+A loss is smoothed by a larger bend: see losses.py. Its slope in the residual z is then
 
     alpha = c clip(excess / bend, low, high),    excess = z shrunk towards zero by eps
 """
@@ -9,6 +9,7 @@ import numpy as np
 
 from widemargin.kernels.jit import kernel
 from widemargin.kernels.loss import beyond, slope_at, steepness_of
+from widemargin.kernels.response import sign_of, target_of
 from widemargin.kernels.rows import add_rows, row_dot, scores
 
 # So many rows stay in the innermost cache from their scores to their sum.
@@ -67,8 +68,8 @@ def dual_point(z, y, cost, smooth, bend, A):
         own = slope_at(excess, low, high, own_steepness)
         losses += cost[i] * own * (excess - 0.5 * bend * own)
         alpha = cost[i] * a
-        signed = alpha * y[i]
-        height, bent = alpha - eps * abs(alpha), 0.5 * bend * a * alpha
+        signed = alpha * sign_of(y[i])
+        height, bent = target_of(y[i]) * alpha - eps * abs(alpha), 0.5 * bend * a * alpha
         is_above = 1.0 if signed > 0.0 else 0.0
         above += max(signed, 0.0)
         below -= min(signed, 0.0)
@@ -92,20 +93,20 @@ def fused_pass(rows, index, y, cost, w, offset, smooth, bend, begin, end, S, z, 
     at = np.empty(ROWS_AT_ONCE, np.uint64)
     for low in range(begin, end, ROWS_AT_ONCE):
         high = min(low + ROWS_AT_ONCE, end)
-        score, slack, signs, duals = S[low:high], z[low:high], y[low:high], alpha[low:high]
+        score, slack, own, duals = S[low:high], z[low:high], y[low:high], alpha[low:high]
         if index is None:
             scores(rows, w, low, high, S)
         else:
             for j in range(high - low):
                 score[j] = row_dot(rows, index[low + j], w)
         for j in range(high - low):
-            slack[j] = 1.0 - signs[j] * (score[j] + offset)
-        more = dual_point(slack, signs, cost[low:high], smooth, bend, A)
+            slack[j] = target_of(own[j]) - sign_of(own[j]) * (score[j] + offset)
+        more = dual_point(slack, own, cost[low:high], smooth, bend, A)
         for k in range(len(more)):
             sums[k] += more[k]
         count = 0
         for j in range(high - low):
-            duals[j] = A[j] * signs[j]
+            duals[j] = A[j] * sign_of(own[j])
             at[count] = low + j if index is None else index[low + j]
             pulls[count] = A[j]
             count += 1 if A[j] != 0.0 else 0

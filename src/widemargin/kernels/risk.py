@@ -9,6 +9,7 @@ import numpy as np
 
 from widemargin.kernels.jit import kernel
 from widemargin.kernels.loss import beyond, knots, slope_at, steepness_of
+from widemargin.kernels.response import sign_of, target_of
 
 # So many rows are processed together: several steps along a line then read them from the cache.
 _BLOCK = 1024
@@ -21,23 +22,24 @@ def margin_cut(y, cost, loss, S, slope):
     steepness = steepness_of(bend)
     value, constant, active = 0.0, 0.0, 0.0
     for i in range(S.shape[0]):
-        excess = beyond(1.0 - y[i] * S[i], eps)
+        sign, target = sign_of(y[i]), target_of(y[i])
+        excess = beyond(target - sign * S[i], eps)
         a = slope_at(excess, low, high, steepness)
         pull = cost[i] * a
         value += pull * (excess - 0.5 * bend * a)
-        constant += pull * (1.0 - 0.5 * bend * a) - eps * abs(pull)
+        constant += pull * (target - 0.5 * bend * a) - eps * abs(pull)
         active += 1.0 if a != 0.0 else 0.0
-        slope[i] = -pull * y[i]
+        slope[i] = -pull * sign
     return value, constant, active
 
 
 @kernel
 def margin_rates(y, S, D, residual, rate):
-    """residual and rate (n,) receive the terms of 1 - y s = residual + step rate along S + step
-    D."""
+    """residual and rate (n,) receive the terms of residuals along S + step D:
+    residual + step rate."""
     for i in range(S.shape[0]):
-        residual[i] = 1.0 - y[i] * S[i]
-        rate[i] = -y[i] * D[i]
+        residual[i] = target_of(y[i]) - sign_of(y[i]) * S[i]
+        rate[i] = -sign_of(y[i]) * D[i]
 
 
 @kernel

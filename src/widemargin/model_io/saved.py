@@ -16,6 +16,8 @@ classes        (c,)     labels, if they are numbers; else they are in the header
 sigmoids       (k, 2)   a and b of calibrated probabilities, F64; optional
 ============== ======== ==========================================================
 
+A LinearSVR has the first five, with one problem per target.
+
 Tensors of a LinearRanker and an OrdinalSVC; only the latter has the last two:
 
 ============== ======== ==========================================================
@@ -40,24 +42,25 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as serialize
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.arrays import dense, on_host
+from widemargin.arrays import on_host
 from widemargin.atomic import atomic_write
 from widemargin.certificate import Certificate
 from widemargin.estimators.certify import training_rows
 from widemargin.estimators.linear_ranker import LinearRanker
 from widemargin.estimators.linear_svc import LinearSVC
 from widemargin.estimators.linear_svc_cv import LinearSVCCV
+from widemargin.estimators.linear_svr import LinearSVR
 from widemargin.estimators.ordinal_svc import ERRORS, OrdinalSVC
 from widemargin.estimators.ranking import NORMALIZATIONS, OrderingModel
 from widemargin.estimators.validation import check_choice
 from widemargin.model_io import preparation as preparations
+from widemargin.model_io.duals import ROUNDING, check_parts, read_into, tensors_of
 from widemargin.monitor import STATUSES
 from widemargin.solvers.registry import SOLVERS, THEN
 from widemargin.tensors import FLOAT, Malformed, read_field, read_header, read_tensor
@@ -68,13 +71,11 @@ FORMAT_VERSION = 1
 # The estimators that a file may name.
 ESTIMATORS: dict[str, Any] = {
     "LinearSVC": LinearSVC,
+    "LinearSVR": LinearSVR,
     "LinearRanker": LinearRanker,
     "OrdinalSVC": OrdinalSVC,
 }
 
-# A dual value may exceed its primal value by this relative rounding error.
-_ROUNDING = 1e-6
-_INDEX = ("I32", "I64")
 _NUMBER = ("I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64", "F16", "F32", "F64")
 
 
@@ -91,8 +92,8 @@ def save_model(model: BaseEstimator, path: str | os.PathLike) -> None:
     Parameters
     ----------
     model : fitted estimator
-        A `widemargin.LinearSVC`, `LinearRanker` or `OrdinalSVC`; or a `LinearSVCCV`, of which
-        `best_estimator_` is written; or a pipeline of a `TableFeatures` and one of these.
+        A `widemargin.LinearSVC`, `LinearSVR`, `LinearRanker` or `OrdinalSVC`; or a `LinearSVCCV`,
+        of which `best_estimator_` is written; or a pipeline of a `TableFeatures` and one of these.
     path : path-like
         Output file. An existing file is replaced.
 
@@ -110,7 +111,9 @@ def save_model(model: BaseEstimator, path: str | os.PathLike) -> None:
         saved = ", ".join(f"widemargin.{known}" for known in ESTIMATORS)
         raise TypeError(f"cannot save a {type(model).__module__}.{name}: only {saved}")
 
-    tensors = _order_tensors(model) if _orders(model) else _classifier_tensors(model)
+    tensors = _order_tensors(model) if _orders(model) else tensors_of(model)
+    if "sigmoids_" in vars(model):
+        tensors["sigmoids"] = model.sigmoids_
     labels = None
     if "classes_" in vars(model):
         classes = model.classes_
@@ -188,22 +191,6 @@ def load_model(path: str | os.PathLike) -> Any:
 def _orders(model: BaseEstimator) -> bool:
     """Return whether the model is a LinearRanker or an OrdinalSVC."""
     return isinstance(model, OrderingModel)
-
-
-def _classifier_tensors(model: BaseEstimator) -> dict[str, np.ndarray]:
-    dual = model.dual_variables_
-    if not scipy.sparse.issparse(dual):  # dense after training on GPU arrays
-        dual = scipy.sparse.csr_array(on_host(dual))
-    tensors = {
-        "coef": on_host(dense(model.coef_)),
-        "intercept": on_host(model.intercept_),
-        "dual_values": dual.data,
-        "dual_indices": dual.indices,
-        "dual_pointers": dual.indptr,
-    }
-    if hasattr(model, "sigmoids_"):
-        tensors["sigmoids"] = model.sigmoids_
-    return tensors
 
 
 def _order_tensors(model: BaseEstimator) -> dict[str, np.ndarray]:
@@ -284,6 +271,8 @@ def _build_model(file: safe_open, description: dict) -> Any:
     model.certificate_ = _read_certificate(read_field(description, "certificate", dict))
     if _orders(model):
         _read_order(model, file, description)
+    elif isinstance(model, LinearSVR):
+        _read_regressor(model, file, description)
     else:
         _read_classifier(model, file, description)
     model.n_features_in_ = model.coef_.shape[-1]
@@ -337,19 +326,17 @@ def _read_classifier(model: LinearSVC, file: safe_open, description: dict) -> No
     if not _rises(model.classes_):
         raise Malformed("its class labels are not in order")
     n_problems = 1 if len(model.classes_) == 2 else len(model.classes_)
-    model.coef_ = read_tensor(file, "coef", FLOAT, (n_problems, None))
-    model.intercept_ = read_tensor(file, "intercept", FLOAT, (n_problems,))
-    model.dual_variables_ = _read_dual(file, n_problems, read_field(description, "n_rows", int))
-    if len(model.certificate_.parts) not in (0, len(model.classes_)):
-        raise Malformed("the header's certificate does not have one part per class")
-    if model.certificate_.parts:
-        total = Certificate.total(model.certificate_.parts)
-        for name in ("primal", "dual"):
-            stated, summed = getattr(model.certificate_, name), getattr(total, name)
-            if abs(stated - summed) > _ROUNDING * total.primal:
-                raise Malformed(f"the header's {name!r} is not the sum of the certificate's parts")
+    read_into(model, file, description, n_problems)
+    check_parts(model.certificate_, len(model.classes_), "class")
     if "sigmoids" in file.keys():  # noqa: SIM118 (an open safetensors file is no mapping)
         model.sigmoids_ = read_tensor(file, "sigmoids", FLOAT, (n_problems, 2))
+
+
+def _read_regressor(model: LinearSVR, file: safe_open, description: dict) -> None:
+    read_into(model, file, description, None)
+    check_parts(model.certificate_, len(model.intercept_), "target")
+    if len(model.intercept_) == 1:
+        model.coef_ = model.coef_[0]
 
 
 def _read_order(model: OrderingModel, file: safe_open, description: dict) -> None:
@@ -405,21 +392,6 @@ def _rises(labels: np.ndarray) -> bool:
         return False
 
 
-def _read_dual(file: safe_open, n_problems: int, n_rows: int) -> scipy.sparse.csr_array:
-    """Return the dual variables; invalid indices of a sparse array could crash the process."""
-    values = read_tensor(file, "dual_values", FLOAT, (None,))
-    indices = read_tensor(file, "dual_indices", _INDEX, values.shape)
-    pointers = read_tensor(file, "dual_pointers", _INDEX, (n_problems + 1,))
-    try:
-        dual = scipy.sparse.csr_array((values, indices, pointers), shape=(n_problems, n_rows))
-        dual.check_format(full_check=True)
-    except (ValueError, OverflowError) as error:
-        raise Malformed(f"the dual variables contradict themselves: {error}") from error
-    if not dual.has_canonical_format:
-        raise Malformed("the dual variables contradict themselves: rows out of order")
-    return dual
-
-
 def _read_certificate(fields: dict) -> Certificate:
     parts = read_field(fields, "parts", list)
     if not all(isinstance(part, dict) for part in parts):
@@ -443,6 +415,6 @@ def _bounds(fields: dict) -> tuple[float, float]:
         dual = float(read_field(fields, "dual", (int, float)))
     except OverflowError as error:
         raise Malformed(f"the header's certificate is not finite: {error}") from error
-    if primal < 0.0 or dual > primal + _ROUNDING * (primal + _ROUNDING):
+    if primal < 0.0 or dual > primal + ROUNDING * (primal + ROUNDING):
         raise Malformed(f"the header's certificate is invalid: {primal=:g}, {dual=:g}")
     return primal, dual

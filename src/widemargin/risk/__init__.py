@@ -7,6 +7,7 @@ from widemargin.risk.margin import Hinge, MarginRisk, SquaredHinge
 from widemargin.risk.measures import Measure, measure_called
 from widemargin.risk.multiclass import CrammerSinger
 from widemargin.risk.pairwise import PairwiseHinge
+from widemargin.risk.targets import TargetRisk
 from widemargin.risk.top import AveragePrecision, PartialArea
 
 __all__ = [
@@ -32,5 +33,6 @@ __all__ = [
     "RowLine",
     "RowRisk",
     "SquaredHinge",
+    "TargetRisk",
     "measure_called",
 ]

@@ -167,6 +167,8 @@ class RowRisk(Risk):
 
     cost: Array
     takes_intercept = True
+    #: the largest slope of a row's dual term where its dual variable nears zero
+    steepest = 1.0
 
     @abstractmethod
     def part(self, begin: int, end: int) -> "RowRisk":
@@ -203,7 +205,7 @@ class RowRisk(Risk):
 
     @abstractmethod
     def signed(self, alpha: Array) -> Array:
-        """Return A for the nonnegative dual variables alpha of a State."""
+        """Return A for the dual variables alpha of a State."""
 
     @abstractmethod
     def unsigned(self, A: Array) -> Array:

@@ -1,16 +1,19 @@
-"""Two-class losses: a sum over rows of losses of 1 - y s, by the numbers of losses.py.
+"""A sum over rows of losses of their residuals, by the numbers of losses.py.
 
-    r(s) = sum_i c_i loss(1 - y_i s_i),      y_i = +-1,  c_i >= 0
+    r(s) = sum_i c_i loss(t_i - u_i s_i),      u_i = +-1,  c_i >= 0
 
-With dual variables A (n,) written as A_i = alpha_i y_i, the dual -r*(-A) is
+Rows with a label have the sign u_i = y_i and the target t_i = 1. Rows with a target have the
+sign u_i = 1, see targets.py. With dual variables A (n,) written as A_i = alpha_i u_i, the dual
+-r*(-A) is
 
-    sum_i alpha_i - eps |alpha_i| - shift_i alpha_i^2 / 2      for lower_i <= alpha_i <= upper_i
+    sum_i t_i alpha_i - eps |alpha_i| - shift_i alpha_i^2 / 2     for lower_i <= alpha_i <= upper_i
 
 and minus infinity elsewhere. Both are exact, in float64.
 """
 
 import math
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 from numpy import ndarray as Array
@@ -18,10 +21,11 @@ from numpy import ndarray as Array
 from widemargin import passes
 from widemargin.arrays import as_array, parts_of
 from widemargin.kernels.loss import knots
+from widemargin.kernels.response import signs, targets
 from widemargin.losses import HINGE, SQUARED_HINGE, Loss
 from widemargin.risk.base import Bound, Cut, RowLine, RowRisk
 
-# More than the roundings of 1 - y s, of its further digits, and of its sum with an error.
+# More than the roundings of a residual, of its further digits, and of its sum with an error.
 _ROUNDINGS = 2.0**-51
 
 
@@ -50,10 +54,28 @@ class MarginRisk(RowRisk):
 
     def over(self, y: Array, cost: Array) -> "MarginRisk":
         """Return the same losses for other rows."""
-        return MarginRisk(y, cost, self.loss)
+        return type(self)(y, cost, self.loss)
 
     def part(self, begin: int, end: int) -> "MarginRisk":
         return self.over(self.y[begin:end], self.cost[begin:end])
+
+    @property
+    def sign(self) -> Array:
+        """The sign of each row's score in its residual, (n,); not to be written to."""
+        return signs(self.y)
+
+    @property
+    def target(self) -> Any:
+        """The targets, (n,), or the one target of all rows."""
+        return targets(self.y)
+
+    def residuals(self, S: Array | float) -> Array:
+        """Return the residuals at scores S, (n,)."""
+        return self.target - self.sign * S
+
+    def spread(self, has_offset: bool = False) -> float:
+        """Return how large targets are, or how far from each other if scores have an offset."""
+        return 1.0
 
     # --- by the numbers of the loss ---------------------------------------------------------
 
@@ -83,7 +105,7 @@ class MarginRisk(RowRisk):
         return residual if eps == 0.0 else residual - np.clip(residual, -eps, eps)
 
     def losses(self, residual: Array) -> Array:
-        """Return the loss of each row, (n,), at residuals 1 - y s."""
+        """Return the loss of each row, (n,), at its residual."""
         loss, excess = self.loss, self._excess(residual)
         if not loss.is_smooth:
             return self.cost * np.maximum(loss.high * excess, loss.low * excess)
@@ -100,23 +122,27 @@ class MarginRisk(RowRisk):
 
     def _dual_terms(self, alpha: Array) -> Array:
         """Return each row's term of the dual, (n,)."""
-        terms = alpha
+        terms = self._along_targets(alpha)
         if self.loss.eps > 0.0:
             terms = terms - self.loss.eps * np.abs(alpha)
         if self.loss.bend > 0.0:
             terms = terms - alpha * (0.5 * self.shift * alpha)  # alpha^2 alone might underflow
         return terms
 
+    def _along_targets(self, alpha: Array) -> Array:
+        """Return target times alpha, (n,)."""
+        return alpha
+
     # --- the contract -----------------------------------------------------------------------
 
     def signed(self, alpha: Array) -> Array:
-        return alpha * self.y
+        return alpha * self.sign
 
     def unsigned(self, A: Array) -> Array:
-        return A * self.y
+        return A * self.sign
 
     def feasible(self, A: Array) -> Array:
-        return np.clip(A * self.y, self.lower, self.upper) * self.y
+        return np.clip(A * self.sign, self.lower, self.upper) * self.sign
 
     def balanced(self, A: Array) -> Array:
         """Return A with sum zero; the side with the larger sum is scaled down."""
@@ -159,22 +185,22 @@ class MarginRisk(RowRisk):
         return slope, found
 
     def row_gaps(self, S: Array, alpha: Array) -> Array:
-        """Return each row's contribution to the gap, (n,), where w = sum_i alpha_i y_i x_i.
+        """Return each row's contribution to the gap, (n,), where w = sum_i alpha_i u_i x_i.
 
-        |w|^2 = sum_i alpha_i y_i s_i splits the gap by rows: the loss of row i, minus its dual
-        term, plus alpha_i y_i s_i. Contributions are nonnegative.
+        |w|^2 = sum_i alpha_i u_i s_i splits the gap by rows: the loss of row i, minus its dual
+        term, plus alpha_i u_i s_i. Contributions are nonnegative.
         """
-        along = self.y * S
-        return self.losses(1.0 - along) - self._dual_terms(alpha) + alpha * along
+        along = self.sign * S
+        return self.losses(self.target - along) - self._dual_terms(alpha) + alpha * along
 
     def value(self, S: Array) -> float:
-        return float(self.losses(1.0 - self.y * S).sum())
+        return float(self.losses(self.residuals(S)).sum())
 
     def bound(self, S: Array, error: Array, low: Array | None = None) -> Bound:
-        residual = self.y * S
-        np.subtract(1.0, residual, out=residual)
+        residual = self.sign * S
+        np.subtract(self.target, residual, out=residual)
         if low is not None:
-            residual -= self.y * low
+            residual -= self.sign * low
         error = self._residual_error(residual, error)
         losses, roundings = self._moved(residual + error, error)
         if not self.loss.is_one_sided:  # the larger one of the losses at both ends
@@ -189,12 +215,12 @@ class MarginRisk(RowRisk):
     def _residual_error(self, residual: Array, error: Array) -> Array:
         """Return bounds on the errors of residuals, (n,): those of the scores, and rounding.
 
-        Near zero 1 - y s is exact. A loss that begins at eps > 0 may be all rounding there.
+        Near zero a residual is exact. A loss that begins at eps > 0 may be all rounding there.
         """
         return error if self.loss.eps == 0.0 else error + _ROUNDINGS * np.abs(residual)
 
     def may_have_loss(self, S: Array, error: Array) -> Array:
-        residual, eps = 1.0 - self.y * S, self.loss.eps
+        residual, eps = self.residuals(S), self.loss.eps
         error = self._residual_error(residual, error)
         lossy = residual + error > eps
         if not self.loss.is_one_sided:
@@ -208,7 +234,7 @@ class MarginRisk(RowRisk):
         return float(lacks.max()) if lacks.size else 0.0
 
     def dual(self, A: Array) -> float:
-        alpha = A * self.y
+        alpha = A * self.sign
         if np.any(alpha < self.lower) or np.any(alpha > self.upper):
             return -np.inf
         return self.dual_sum(alpha)
@@ -230,7 +256,13 @@ class MarginRisk(RowRisk):
         if code.dtype != np.uint8:
             return code
         lossy = np.unpackbits(code)[: self.y.size].astype(bool)
-        return np.where(lossy, -self.upper * self.y, 0.0)
+        return np.where(lossy, -self.upper * self.sign, 0.0)
+
+    def best_offset_at_zero(self) -> float:
+        """Return the b that minimises r(b), which is the same for all rows."""
+        # As if all rows with the same label were one.
+        costs = np.bincount((self.y > 0).view(np.int8), self.cost, 2)
+        return self.over(np.array([-1, 1]), costs).best_offset(np.zeros(2))
 
     def best_offset(self, S: Array) -> float:
         """Return the b that minimises r(S + b): the middle one if several do."""
@@ -241,6 +273,9 @@ class MarginRisk(RowRisk):
         rounding, end = 1e-12 * cost.sum(), places.size - 1
         slope = weight[1:] * places - moment[1:]
         if self.loss.is_smooth:
+            tube = np.flatnonzero(np.abs(slope) <= self._no_slope(moment))
+            if tube.size > 1:  # there is room for all rows
+                return 0.5 * float(places[tube[0]] + places[tube[-1]])
             piece = int(np.searchsorted(slope, 0.0))
             if weight[piece] > rounding:
                 return float(moment[piece] / weight[piece])
@@ -249,31 +284,40 @@ class MarginRisk(RowRisk):
         last = np.searchsorted(slope, rounding, side="right")
         return 0.5 * float(places[min(first, end)] + places[min(last, end)])
 
+    def _no_slope(self, moment: Array) -> float:
+        """Return up to which size a slope in b is a rounding error.
+
+        It is only asked where a slope may be zero over an interval with two ends.
+        """
+        has_tube = self.loss.eps > 0.0 and not self.loss.is_one_sided
+        return 1e-13 * float(np.abs(moment).max()) if has_tube else -1.0
+
     def _slope_in_offset(self, y: Array, S: Array, cost: Array) -> tuple[Array, Array, Array]:
         """Return the places b, in order, where the slope of r in b changes, (m,).
 
         Also return weight and moment, of which the slope is made, to the left of the first place
         and to the right of each place, (m + 1,).
         """
-        loss, positive = self.loss, y > 0
+        loss, sign, target = self.loss, signs(y), targets(y)
+        positive = sign > 0
         if not loss.is_smooth:
-            # The slope jumps where a residual passes eps or -eps, for either label.
+            # The slope jumps where a residual passes eps or -eps, for either sign.
             kinks = (
                 [(loss.eps, loss.high)]
                 if loss.is_one_sided
                 else [(loss.eps, loss.high), (-loss.eps, -loss.low)]
             )
             start = np.where(positive, -loss.high, loss.low) * cost
-            places = np.concatenate([y * (1.0 - kink) - S for kink, _ in kinks])
+            places = np.concatenate([sign * (target - kink) - S for kink, _ in kinks])
             jumps = np.concatenate([jump * cost for _, jump in kinks])
             order = np.argsort(places)
             moment = -start.sum() - np.concatenate(([0.0], np.cumsum(jumps[order])))
             return places[order], np.zeros_like(moment), moment
-        # With y = 1 residuals fall as b rises, so they pass the knots from the last to the first.
+        # With a sign of 1 residuals fall as b rises: they pass the knots from the last one on.
         steep = cost / loss.bend
         passed = zip(knots(*loss.numbers), (-1.0, 1.0, -1.0, 1.0))
-        finite = [(knot, sign * y * steep) for knot, sign in passed if math.isfinite(knot)]
-        places = np.concatenate([y * (1.0 - knot) - S for knot, _ in finite])
+        finite = [(knot, way * sign * steep) for knot, way in passed if math.isfinite(knot)]
+        places = np.concatenate([sign * (target - knot) - S for knot, _ in finite])
         change = np.concatenate([of_weight for _, of_weight in finite])
         order = np.argsort(places)
         places, change = places[order], change[order]
@@ -282,7 +326,7 @@ class MarginRisk(RowRisk):
         endless = np.isinf(bound)
         weight = np.where(endless, steep, 0.0).sum()
         straight = -np.where(endless, 0.0, bound) * cost
-        moment = np.where(endless, steep * (y - S - loss.eps), straight).sum()
+        moment = np.where(endless, steep * (sign * target - S - loss.eps), straight).sum()
         weight = weight + np.concatenate(([0.0], np.cumsum(change)))
         return places, weight, moment + np.concatenate(([0.0], np.cumsum(change * places)))
 

@@ -51,7 +51,10 @@ class Facts:
 def facts(rows: Rows, risk: MarginRisk, warm: bool = False, tol: float = USUAL_TOL) -> Facts:
     """Return the facts that are known about a problem before it is solved."""
     n, stretch = _stretch(rows, risk.cost)
-    return Facts(n, rows.n_features, risk.loss.high == np.inf, stretch, warm, tol)
+    unbounded = risk.loss.high == np.inf
+    if not unbounded:
+        stretch /= risk.spread(has_offset=True)  # first steps are as long as targets are large
+    return Facts(n, rows.n_features, unbounded, stretch, warm, tol)
 
 
 def _stretch(rows: Rows, cost: np.ndarray) -> tuple[int, float]:

@@ -18,6 +18,7 @@ import numpy as np
 
 from widemargin.data.blocks import Block
 from widemargin.data.rows import BlockRows
+from widemargin.kernels.response import signs, targets
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
 from widemargin.solvers.base import Solver
@@ -128,6 +129,7 @@ class _Run(OutOfCore):
         self.in_memory[self.kept.ids] = True
 
     def _distance(self, piece: Piece) -> np.ndarray:
-        """Return | y s - 1 | of each row, (m,)."""
+        """Return how far the residual of each row is from a kink of its loss, (m,)."""
         scores = piece.scores(self.w) + self.offset[0] + self.offset[1] * self.offset[2]
-        return np.abs(piece.y * scores - 1.0)
+        sizes = np.abs(targets(piece.y) - signs(piece.y) * scores)
+        return np.abs(sizes - self.problem.risk.loss.eps)

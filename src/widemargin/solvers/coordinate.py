@@ -68,7 +68,7 @@ class _Descent(Descent):
     ):
         super().__init__(problem, state, monitor, solver.settings)
         rows, risk = problem.rows, problem.risk
-        self.seen_gap = risk.losses(np.ones(rows.n_rows))  # at alpha = 0
+        self.seen_gap = risk.losses(risk.residuals(0.0))  # at alpha = 0
         counted = np.flatnonzero(risk.cost > 0.0).astype(np.uint32)
         self.n_counted = max(1, counted.size)
         self.joint, visits = self.settings.joint, self.settings.visits
@@ -81,7 +81,7 @@ class _Descent(Descent):
         self.put_off = False  # whether the last check was postponed
         self.solves_faces = self.schedule.faces and risk.loss.eps == 0.0
         self._foresee_joint_steps()
-        self.alpha = risk.feasible(state.dual * risk.y) * risk.y
+        self.alpha = risk.unsigned(risk.feasible(risk.signed(state.dual)))
         self.offset = np.zeros(3)  # [b, z, k] of the kernels
         self.mean, self.mean_dot = np.empty(0), np.empty(0)
         self.K = 0.0
@@ -134,11 +134,8 @@ class _Descent(Descent):
         with self.monitor.phase("checks"):
             w, scores, offset = np.zeros(self.w.size), np.zeros(self.alpha.size), 0.0
             if self.problem.intercept is Intercept.FREE:
-                # As if all rows with the same label were one.
-                costs = np.bincount((risk.y > 0).view(np.int8), risk.cost, 2)
-                offset = risk.over([-1, 1], costs).best_offset(np.zeros(2))
-                self.offset[0] = offset
-                self.seen_gap = risk.losses(1.0 - offset * risk.y)
+                self.offset[0] = offset = risk.best_offset_at_zero()
+                self.seen_gap = risk.losses(risk.residuals(offset))
             primal = upper_bound(self.problem, w, offset, scores, self.monitor.tol)
             self._remember(w, offset, scores, primal, self.alpha.copy(), Bound(0.0, 0.0))
         self._report()
@@ -197,7 +194,7 @@ class _Descent(Descent):
             primal = upper_bound(problem, w, offset, scores, self.monitor.tol)
             if self.w.dtype == np.float32 and tracked.any():  # not yet at a start
                 # (alpha y).(X w) with the w of alpha, to compare with the tracked w.w
-                product = float((self.alpha * problem.risk.y) @ scores)
+                product = float(problem.risk.signed(self.alpha) @ scores)
                 if self._is_blurred(float(tracked @ w), product, primal.value):
                     self.w = self.w.astype(np.float64)
             if problem.intercept is Intercept.FREE:
@@ -279,7 +276,7 @@ class _Descent(Descent):
         """
         risk = self.problem.risk
         self.w[:] = coef
-        self.offset[1] = float(self.alpha @ risk.y)
+        self.offset[1] = float(self.alpha @ risk.sign)
         self.seen_gap[:] = risk.row_gaps(scores + self._model_offset(), self.alpha)
         self.schedule.activate(self.seen_gap > 0.0)
 
@@ -293,17 +290,17 @@ class CoordinateDescent(DescentSolver):
 def _balance(alpha: np.ndarray, scores: np.ndarray, risk: MarginRisk) -> None:
     """Make sum_i alpha_i y_i zero in place, at the least loss of dual value.
 
-    The dual's slope in alpha_i is about 1 - y_i s_i - eps sign(alpha_i) - shift_i alpha_i. Moves
+    The dual's slope in alpha_i is about r_i - eps sign(alpha_i) - shift_i alpha_i. Moves
     that reduce the excess lower dual variables of rows with its sign, and raise the others. Those
     that gain the most come first. A dual variable without a bound is at most doubled, or set to 0.
     """
-    excess, loss = float(alpha @ risk.y), risk.loss
-    falling = risk.y == np.sign(excess)
+    excess, loss = float(alpha @ risk.sign), risk.loss
+    falling = risk.sign == np.sign(excess)
     above = np.abs(alpha) if loss.high == np.inf else risk.upper - alpha
     below = np.abs(alpha) if loss.low == -np.inf else alpha - risk.lower
     room = np.where(falling, below, above)
     movable = np.flatnonzero(room > 0.0)
-    slope = 1.0 - risk.y[movable] * scores[movable]
+    slope = risk.residuals(scores)[movable]
     if loss.eps > 0.0:
         slope -= loss.eps * np.sign(alpha[movable])
     if loss.is_smooth:

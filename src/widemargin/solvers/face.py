@@ -5,7 +5,7 @@ others. With those at their bounds fixed, what is left is a linear system over t
 free dual variables, at most a fifth of all rows:
 
     Q d = r      Q_ij = y_i y_j (x_i.x_j + intercept) + shift_i [i = j]
-                 r_i = 1 - margin_i - shift_i alpha_i
+                 r_i = residual_i - shift_i alpha_i
 
 It is solved by conjugate residuals (Stiefel 1955), with the diagonal as preconditioner. An
 iteration costs two products with the rows F. It has three results:
@@ -66,7 +66,7 @@ class Face:
     ):
         self.rows, self.index, self.mean_dot = rows, index, mean_dot
         self.low, self.high, self.bend = risk.loss.low, risk.loss.high, risk.loss.bend
-        self.k = float(offset[2])
+        self.k, self.y = float(offset[2]), risk.y[index]
         self.system = np.empty((kernels.SYSTEM_SIZE, index.size))
         self.vectors = np.empty((kernels.VECTORS_SIZE, index.size))
         self.numbers = np.zeros(kernels.NUMBERS_SIZE)
@@ -100,9 +100,9 @@ class Face:
         self.numbers[kernels.BEGUN], how = 0.0, kernels.RUNNING
         while how == kernels.RUNNING:
             how = kernels.iterate(
-                self.rows.arrays, self.index, self.mean_dot, self.k, self.system, self.vectors,
-                self.numbers, self.low, self.high, self.bend, enough, slowest, most, n_iter,
-                self.scratch, self.combined,
+                self.rows.arrays, self.index, self.mean_dot, self.k, self.system, self.y,
+                self.vectors, self.numbers, self.low, self.high, self.bend, enough, slowest,
+                most, n_iter, self.scratch, self.combined,
             )  # fmt: skip
             if must_stop():
                 break

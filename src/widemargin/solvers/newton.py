@@ -56,7 +56,7 @@ import numpy as np
 
 from widemargin.data.rows import GramRows, LeverageRows, Rows
 from widemargin.monitor import Monitor
-from widemargin.problem import Problem, State
+from widemargin.problem import Intercept, Problem, State
 from widemargin.solvers import newton_subsample
 from widemargin.solvers.base import SharesPasses, place_of
 from widemargin.solvers.coordinate import CoordinateDescent
@@ -166,7 +166,8 @@ def _solved(
     problem: MarginProblem, state: State, monitor: Monitor, settings: NewtonSettings
 ) -> NewtonRun:
     """Return a run from `state` that has ended."""
-    delta = settings.first_delta
+    free = problem.intercept is Intercept.FREE
+    delta = settings.first_delta * problem.risk.spread(has_offset=free)
     if np.any(state.coef) or np.any(state.dual):
         run = NewtonRun(problem, state, delta, monitor, settings, near=True)
         if not run.certify_start(monitor.tol):

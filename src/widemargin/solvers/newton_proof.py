@@ -55,7 +55,7 @@ def improve(
         The present dual variables of the subsample.
     needed : float
     """
-    y, begin, settings = steps.y, alpha, steps.settings.subsample
+    y, begin, settings = steps.sign, alpha, steps.settings.subsample
     with steps.monitor.phase("proof"):
         curved = whole = steps.curvature()
         rate = np.zeros_like(begin)

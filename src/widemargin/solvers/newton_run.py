@@ -35,7 +35,7 @@ def can_use_subsample(problem: MarginProblem, settings: NewtonSettings) -> bool:
     """Return whether a subsample can represent all rows of a problem."""
     represented = newton_subsample.represented_rows(problem.rows, settings)
     enough = problem.risk.loss.is_parabola and represented > 0
-    return enough and newton_subsample.are_balanced(problem.risk.y, settings.subsample)
+    return enough and newton_subsample.are_balanced(problem.risk.sign, settings.subsample)
 
 
 def has_many_entries(rows: Rows, settings: NewtonSettings) -> bool:
@@ -262,7 +262,7 @@ class NewtonRun(NewtonSteps):
         `start` is coef, offset and slacks of all rows.
         """
         index = np.flatnonzero(working)
-        rows, A = self.take(index), self.y[index] * point.alpha[index]
+        rows, A = self.take(index), self.sign[index] * point.alpha[index]
         combined = product(rows, "combine", A, self.monitor)
         pull = Slope(point.combined - combined, point.total - float(A.sum()))
         quadratic = QuadraticTerms(self.quadratic.stiffness, self.quadratic.center, pull)
@@ -296,7 +296,7 @@ class NewtonRun(NewtonSteps):
         if self.loss.is_smooth:
             return done
         # At the solution, between bounds, z = alpha delta / c, with smoothing gap (c - alpha) z.
-        slope = (A * risk.y)[risk.cost > 0.0] / self.cost
+        slope = risk.unsigned(A)[risk.cost > 0.0] / self.cost
         bound = np.where(slope > 0.0, self.loss.high, self.loss.low)
         inside = float((self.cost * slope * (bound - slope)).sum())
         self.delta = min(self.delta, largest * self.best.primal / max(inside, 1e-300))
@@ -327,7 +327,7 @@ class NewtonRun(NewtonSteps):
         A, sums = self.dual_point()
         values = self._values(A, sums)
         combined = self.combine(A)
-        A *= self.y
+        A *= self.sign
         return self._point(A, combined, *values)
 
     def _point(

@@ -118,7 +118,8 @@ class NewtonSettings:
     Attributes
     ----------
     first_delta : float
-        At w = 0 all rows have z = 1. With this delta all of them are curved.
+        Times the spread of the targets. At w = 0 all rows with labels have z = 1. With this
+        delta all of them are curved.
     shrink, fraction_of_gap : float
         delta shrinks by at most this factor, until the smoothing gap is this fraction of the gap
         allowed.

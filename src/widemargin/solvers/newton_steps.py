@@ -14,6 +14,7 @@ from widemargin import passes, threads
 from widemargin.data.rows import Rows, SingleRows
 from widemargin.kernels import newton as kernels
 from widemargin.kernels.loss import knots
+from widemargin.kernels.response import signs, targets
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept
 from widemargin.risk import Loss
@@ -30,7 +31,7 @@ class DualSums(NamedTuple):
 
     above: float  # of A
     below: float  # of -A
-    height_above: float  # of alpha - eps |alpha|
+    height_above: float  # of target alpha - eps |alpha|
     height_below: float
     bent_above: float  # of shift alpha^2 / 2
     bent_below: float
@@ -65,7 +66,7 @@ class NewtonSteps:
     part : Part
         The rows.
     y : ndarray of shape (n,)
-        Labels of the rows that count.
+        Labels of the rows that count, or their targets: see kernels/response.py.
     quadratic : QuadraticTerms
         The penalty, and the losses of settled rows.
     place : Place
@@ -88,7 +89,7 @@ class NewtonSteps:
         self.rows, self.cost, self.counted, self.fraction = part
         self.loss, self.intercept = shared.loss, shared.intercept
         self.monitor, self.settings = shared.monitor, shared.settings
-        self.y, self.quadratic, self.delta = y, quadratic, delta
+        self.y, self.sign, self.quadratic, self.delta = y, signs(y), quadratic, delta
         self.coef, self.offset = place.coef, place.offset
         if place.z is not None:
             self.z = place.z
@@ -131,7 +132,7 @@ class NewtonSteps:
             gradient_gap = 0.5 * float(gradient @ gradient)
             if smoothing_gap + gradient_gap <= allowed:
                 return
-            if not self.step(A * self.y, gradient, smoothing_gap, gradient_gap, allowed):
+            if not self.step(A * self.sign, gradient, smoothing_gap, gradient_gap, allowed):
                 return
             combined = None
 
@@ -171,7 +172,7 @@ class NewtonSteps:
         self.decrement = -0.5 * float(slope.coef @ ahead)
         change = self.scores(ahead)
         with self.monitor.phase("line search"):
-            rate = passes.of(change).rates(self.y, change, shift)
+            rate = passes.of(change).rates(self.sign, change, shift)
             self.move(self.search(rate, ahead, shift), rate, ahead, shift)
         self.monitor.iteration += self.fraction
         return True
@@ -203,7 +204,7 @@ class NewtonSteps:
         if self.coef.any():
             scores = self.scores(self.coef)
             self.fresh = self.coef, scores
-        self.z = 1.0 - self.y * (scores + self.offset)
+        self.z = targets(self.y) - self.sign * (scores + self.offset)
         self.is_exact = True
 
     def _shrink(self, factor: float, curved: Curved, alpha: np.ndarray) -> Slope:
@@ -214,7 +215,7 @@ class NewtonSteps:
         out of the slope: along features that no curved row has, it may lead far away.
         """
         self.delta *= factor
-        growth = np.where(curved.weight > 0.0, (1.0 / factor - 1.0) * self.y * alpha, 0.0)
+        growth = np.where(curved.weight > 0.0, (1.0 / factor - 1.0) * self.sign * alpha, 0.0)
         combined = self.combine(growth)
         curved.weight /= factor
         curved.total /= factor
@@ -267,7 +268,7 @@ class NewtonSteps:
         """Move b to its optimum, for the smoothed losses."""
         if self.intercept is Intercept.NONE or self.z.size == 0:
             return
-        rate = -self.y.astype(np.float64)
+        rate = -self.sign.astype(np.float64)
         slope = self.quadratic.slope(self.coef, self.offset).offset
         stiffness = self.quadratic.stiffness
         step, curvature = self._lowest(rate, slope, stiffness, guess=0.0, slope_left=0.0)
@@ -290,7 +291,7 @@ class NewtonSteps:
         for begin, end in self.curved_slacks():
             rise = np.where(self.z <= begin, np.minimum(rise, begin - self.z), rise)
             fall = np.where(self.z >= end, np.minimum(fall, self.z - end), fall)
-        positive = self.y > 0  # whose slacks fall as b rises
+        positive = self.sign > 0  # whose slacks fall as b rises
         low = -float(np.where(positive, rise, fall).min())
         high = float(np.where(positive, fall, rise).min())
         return 0.5 * (low + high) if np.isfinite(low) and np.isfinite(high) else 0.0

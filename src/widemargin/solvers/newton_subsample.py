@@ -117,7 +117,7 @@ class Subsample:
     def begin(self, place: Place, point: Point) -> np.ndarray:
         """Start from a point of a full pass; return X^T A of the subsample."""
         steps = self.steps
-        A = self.factor * steps.y * point.alpha[self.index]
+        A = self.factor * steps.sign * point.alpha[self.index]
         combined = steps.combine(A)
         steps.quadratic.pull = Slope(point.combined - combined, point.total - float(A.sum()))
         self._move_to(place)

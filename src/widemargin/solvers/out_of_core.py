@@ -29,9 +29,9 @@ from widemargin.solvers.multiple import improved
 from widemargin.solvers.pieces import Piece
 from widemargin.solvers.settings import OutOfCoreSettings
 
-# Bytes per row that are needed whatever the budget: alpha, cost, label and gap contribution;
+# Bytes per row that are needed whatever the budget, besides y: alpha, cost and gap contribution;
 # scores, their multiple and dual variables during a check; and the labels that the caller keeps.
-_BYTES_PER_ROW = 8 + 8 + 1 + 4 + 1 + 8 + 8 + 8 + 16
+_BYTES_PER_ROW = 8 + 8 + 4 + 1 + 8 + 8 + 8 + 16
 # Bytes per feature: w, the best w, and the exact one during a check.
 _BYTES_PER_FEATURE = 8 + 8 + 8
 # Blocks that wait for the trainer; and blocks in memory, with those that both threads work on, the
@@ -48,7 +48,8 @@ def bytes_beside_rows(problem: Problem) -> int:
     """Return the bytes of w, alpha and the blocks being read, which do not depend on the
     budget."""
     n, d = problem.rows.n_rows, problem.rows.n_features
-    return n * _BYTES_PER_ROW + d * _BYTES_PER_FEATURE + _BLOCKS_IN_MEMORY * _BLOCK_BYTES
+    per_row = _BYTES_PER_ROW + problem.risk.y.itemsize
+    return n * per_row + d * _BYTES_PER_FEATURE + _BLOCKS_IN_MEMORY * _BLOCK_BYTES
 
 
 def room_for_rows(problem: Problem, memory_budget: int, settings: OutOfCoreSettings) -> float:
@@ -85,7 +86,8 @@ class OutOfCore:
         # Random access to w takes half the time in single precision. Checks restore the exact w.
         single = monitor.tol >= settings.single_precision_tol
         self.w = np.array(state.coef, dtype=np.float32 if single else np.float64)
-        self.offset = np.array([0.0, float(self.alpha @ risk.y), 0.0])  # [b, z, k] of the kernels
+        # [b, z, k] of the kernels
+        self.offset = np.array([0.0, float(self.alpha @ risk.sign), 0.0])
         if problem.intercept is not Intercept.NONE:
             self.offset[0] = state.offset
         self.tally = np.zeros(kernels.TALLY_SIZE)

@@ -18,7 +18,7 @@ class Piece:
     arrays : (values, indices, indptr)
         As for the kernels; indptr begins at 0.
     norms, cost : ndarray of shape (m,)
-    y : ndarray of int8, shape (m,)
+    y : ndarray of shape (m,)
     """
 
     ids: np.ndarray
