@@ -22,6 +22,7 @@ from widemargin.estimators.fitting import (
 )
 from widemargin.estimators.problems import with_constant
 from widemargin.estimators.reporting import Summarised
+from widemargin.estimators.scoring import model_scores
 from widemargin.estimators.targets import PerTarget, target_problems
 from widemargin.estimators.validation import (
     check_bytes,
@@ -37,7 +38,6 @@ from widemargin.estimators.validation import (
     check_targets,
     check_training_parameters,
     check_weights,
-    linear_scores,
 )
 from widemargin.losses import TARGET_LOSSES
 from widemargin.solvers.registry import names
@@ -237,8 +237,7 @@ class LinearSVR(Summarised, CallbackSupportMixin, RegressorMixin, BaseEstimator)
         check_is_fitted(self)
         if is_on_gpu(X):
             raise ValueError("X is on a GPU, and regression predicts on the host")
-        X = check_matrix(self, X, reset=False)
-        return linear_scores(X, self.coef_.T, self.intercept_)
+        return model_scores(self, X, self.coef_.T, self.intercept_, self.n_jobs)
 
     def to_sklearn(self) -> BaseEstimator:
         """Return a plain ``sklearn.linear_model.LinearRegression`` that predicts the same."""
