@@ -5,17 +5,27 @@ would make `--help` slow.
 """
 
 import re
-from typing import Any
+from typing import Any, get_type_hints
 
 import typer
 import typer.core
 
 from widemargin.cli import commands, exporting, options, showing, table_options
 from widemargin.cli.errors import CommandGroup
+from widemargin.cli.given import in_its_type
 
 
 class Command(typer.core.TyperCommand):
     """A command whose help names arguments without Python's types: DATA, not DATA <list[str]>."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run, with values in the context as the types of its parameters say.
+
+        Before version 0.29 Typer leaves words and tuples there.
+        """
+        types = get_type_hints(self.callback)
+        ctx.params.update({n: in_its_type(v, types.get(n)) for n, v in ctx.params.items()})
+        return super().invoke(ctx)
 
     def get_help(self, ctx: Any) -> str:
         """Return the help text."""
