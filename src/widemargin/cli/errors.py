@@ -86,9 +86,7 @@ _PLAIN_PATTERNS = {
     r"'[^']*' is not a valid integer(?: range)?\.": "not a whole number",
     r"'[^']*' is not a valid float(?: range)?\.": "not a number",
 }
-_OUT_OF_RANGE = re.compile(
-    r"(-?\d+) is not in the range (?:x>=(\d+)|(\d+)<=x<=(\d+))\."
-)
+_OUT_OF_RANGE = re.compile(r"(-?\d+) is not in the range (?:x>=(\d+)|(\d+)<=x<=(\d+))\.")
 
 
 def _in_plain_words(message: str) -> str:
