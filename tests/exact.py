@@ -30,7 +30,7 @@ def optimum(X, y, cost, *, loss, intercept, target=1.0):
     target = np.broadcast_to(target, y.shape)[counted]
     y, cost = y[counted].astype(np.float64), cost[counted]
     n, d = X.shape
-    unit, nothing = sp.eye_array(n), np.zeros(n)
+    unit, nothing = sp.identity(n), np.zeros(n)
     # Of each kind of variable: its square, what it costs, its sign in what is left.
     kinds = [(cost / loss.bend, nothing, -unit)] if loss.bend > 0.0 else []
     n_free = d + 1 + n * len(kinds)
@@ -38,12 +38,12 @@ def optimum(X, y, cost, *, loss, intercept, target=1.0):
     kinds += [(nothing, -loss.low * cost, unit)] if -np.inf < loss.low < 0.0 else []
     squares, linear, signs = zip(*kinds)
     penalty_b = 1.0 if intercept is Intercept.PENALIZED else 0.0
-    P = sp.diags_array(np.concatenate([np.ones(d), [penalty_b], *squares])).tocsc()
+    P = sp.diags(np.concatenate([np.ones(d), [penalty_b], *squares])).tocsc()
     q = np.concatenate([np.zeros(d + 1), *linear])
     # target - y (w.x + b) and what is taken off it.
     left = sp.hstack([sp.csr_array(-y[:, None] * np.c_[X, np.ones(n)]), *signs])
     n_bounded = q.size - n_free
-    positive = sp.hstack([sp.csr_array((n_bounded, n_free)), -sp.eye_array(n_bounded)])
+    positive = sp.hstack([sp.csr_array((n_bounded, n_free)), -sp.identity(n_bounded)])
     blocks, bounds = [left, positive], [loss.eps - target, np.zeros(n_bounded)]
     cones = [clarabel.NonnegativeConeT(n + n_bounded)]
     if loss.low < 0.0 and loss.eps == 0.0:  # two inequalities would leave nothing inside

@@ -1,9 +1,11 @@
 """Models in other programs: they compute the same scores and labels."""
 
+import io
 import json
 import shutil
 import subprocess
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -29,14 +31,35 @@ def frame(n=90):
             'hue "?"': rng.choice(["red", "grün", 'quo"te', "back\\slash"], n),
             "int": words,
             "ok": rng.random(n) < 0.5,
+            "when": dates(rng, n, "2024-02-01"),
+            "made (UTC)": dates(rng, n, "2023-11-05").dt.tz_localize("UTC"),
+            "day": dates(rng, n, "2021-01-01").dt.floor("D"),
         }
     )
+
+
+def dates(rng, n, first):
+    """Moments within 100 days, some of them missing."""
+    moments = pd.Series(pd.Timestamp(first) + pd.to_timedelta(rng.uniform(0, 100, n), unit="D"))
+    return moments.dt.floor("s").where(rng.random(n) < 0.8)
+
+
+def values_of(column, table):
+    """What a row has for a column in other programs: values, or several numbers of a date."""
+    values = table[column.name]
+    if column.kind != "date":
+        return [values]
+    epoch = pd.Timestamp(0, tz=values.dt.tz)
+    parts = {"month": values.dt.month, "weekday": values.dt.day_of_week, "hour": values.dt.hour}
+    whole = [parts[part].fillna(-1).astype(np.int64) for part in column.parts]
+    return [(values - epoch) / pd.Timedelta(days=1), *whole]
 
 
 def unseen():
     table = frame(9)
     table['hue "?"'] = "never"
     table["int"] = ["z", None, "a"] * 3
+    table["when"] = pd.date_range("1931-03-01 05:00", periods=9, freq="40D")
     return pd.concat([frame(), table], ignore_index=True)
 
 
@@ -89,7 +112,9 @@ def c_text(value):
     return '"' + "".join(f"\\{byte:03o}" for byte in value.encode()) + '"'
 
 
-def c_double(value):
+def c_number(value):
+    if isinstance(value, int):
+        return repr(int(value))
     return "NAN" if value != value else repr(float(value))
 
 
@@ -121,7 +146,7 @@ class TestC:
 
     def test_numbers(self, tmp_path, kind):
         X, scaler, model, expected = of_numbers(kind)
-        rows = ",\n".join("{" + ", ".join(map(c_double, row)) + "}" for row in X)
+        rows = ",\n".join("{" + ", ".join(map(c_number, row)) + "}" for row in X)
         body = f"    static const double rows[][4] = {{{rows}}};\n"
         body += f"    int i, k, n = {len(X)};\n    double scores[WIDEMARGIN_SCORES];"
         code = exported(scaler, model, "c")
@@ -130,17 +155,12 @@ class TestC:
     def test_tables(self, tmp_path, kind):
         features, model, expected = of_table(kind)
         table = unseen()
-        rows = ",\n".join(
-            "{"
-            + ", ".join(
-                c_text(value) if column.kind == "category" else c_double(value)
-                for column, value in zip(
-                    features.columns_, (row[column.name] for column in features.columns_)
-                )
-            )
-            + "}"
-            for _, row in table.iterrows()
-        )
+        values = [
+            map(c_text if column.kind == "category" else c_number, each)
+            for column in features.columns_
+            for each in values_of(column, table)
+        ]
+        rows = ",\n".join("{" + ", ".join(row) + "}" for row in zip(*values))
         body = f"    static const struct widemargin_row rows[] = {{{rows}}};\n"
         body += f"    int i, k, n = {len(table)};\n    double scores[WIDEMARGIN_SCORES];"
         code = exported(features, model, "c")
@@ -177,12 +197,13 @@ class TestOnnx:
         table = unseen()
         inputs = {}
         for column in features.columns_:
-            values = table[column.name]
-            if column.kind == "category":
-                texts = [value if isinstance(value, str) else "" for value in values]
-                inputs[column.name] = np.array(texts, dtype=object)[:, None]
-            else:
-                inputs[column.name] = values.to_numpy(dtype=np.float32)[:, None]
+            for name, values in zip(column.inputs(), values_of(column, table), strict=True):
+                if column.kind == "category":
+                    texts = [value if isinstance(value, str) else "" for value in values]
+                    values = np.array(texts, dtype=object)
+                elif column.kind != "date":
+                    values = values.to_numpy(dtype=np.float32)
+                inputs[name] = np.asarray(values)[:, None]
         self.compare(self.run(exported(features, model, "onnx"), inputs), expected)
 
 
@@ -267,22 +288,53 @@ class TestLiblinear:
             read_liblinear(path)
 
 
+class TestSklearn:
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_every_model(self, kind):
+        features, model, (scores, labels) = of_table(kind)
+        twin = joblib.load(io.BytesIO(exported(features, model, "sklearn")))
+        assert type(twin[-1]).__module__.startswith("sklearn.")
+        found = twin.predict(unseen())
+        if kind == "rank":
+            np.testing.assert_allclose(found, scores[:, 0], rtol=1e-12, atol=1e-12)
+        else:
+            assert found.tolist() == labels.tolist()
+
+    def test_probabilities(self):
+        X, scaler, _, _ = of_numbers("two")
+        y = np.arange(60) % 2
+        model = LinearSVC(probability=True, random_state=0).fit(scaler.transform(X), y)
+        twin = joblib.load(io.BytesIO(exported(scaler, model, "sklearn")))
+        np.testing.assert_allclose(
+            twin.predict_proba(X), model.predict_proba(scaler.transform(X)), atol=1e-12
+        )
+
+
 class TestRefusals:
-    def test_dates_and_text(self):
-        table = frame().assign(when=pd.date_range("2024-01-01", periods=90))
-        features = TableFeatures().fit(table)
+    @pytest.mark.parametrize("encoding", ["tfidf", "hash"])
+    def test_text(self, encoding):
+        table = frame().assign(note=["good and bad", "bad"] * 45)
+        features = TableFeatures(text=["note"], text_encoding=encoding, max_terms=64).fit(table)
         model = fitted("two", features.transform(table))
-        for format in ("c", "onnx"):
-            with pytest.raises(ExportError, match="column 'when' is date, which only the format"):
+        for format, name in (("c", "C"), ("onnx", "ONNX")):
+            with pytest.raises(ExportError, match=f"column 'note' is text, and {name} takes"):
                 exported(features, model, format)
         with pytest.raises(ExportError, match="no tables"):
             exported(features, model, "liblinear")
 
+    def test_names_of_columns_that_onnx_would_have_twice(self):
+        for name in ("label", "scores", "when month"):
+            table = frame().rename(columns={"2nd": name})
+            features = TableFeatures().fit(table)
+            model = fitted("two", features.transform(table))
+            with pytest.raises(ExportError, match=f"two values named '{name}'"):
+                exported(features, model, "onnx")
+            assert exported(features, model, "c")
+
     def test_models_without_classes(self):
         _, scaler, model, _ = of_numbers("rank")
-        for format, words in (("liblinear", "only classifiers"), ("sklearn", "LinearRanker")):
-            with pytest.raises(ExportError, match=words):
-                exported(scaler, model, format)
+        with pytest.raises(ExportError, match="only classifiers"):
+            exported(scaler, model, "liblinear")
 
     def test_labels_of_text_in_liblinear(self):
         _, scaler, model, _ = of_numbers("words")

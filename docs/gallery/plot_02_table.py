@@ -42,7 +42,7 @@ train, test, y_train, y_test = train_test_split(flights, late, random_state=0)
 
 features = make_column_transformer(
     (OneHotEncoder(), ["carrier", "origin", "month"]),
-    (KBinsDiscretizer(12, quantile_method="averaged_inverted_cdf"), ["hour"]),
+    (KBinsDiscretizer(12, strategy="uniform"), ["hour"]),
     (StandardScaler(), ["distance"]),
 )
 model = make_pipeline(features, LinearSVC(class_weight="balanced", random_state=0))

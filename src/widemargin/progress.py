@@ -3,6 +3,9 @@
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Self
 
 from widemargin.monitor import Record
@@ -12,6 +15,18 @@ if TYPE_CHECKING:
 
 # Seconds between lines in a log file; one more line is printed at the end.
 _SECONDS_BETWEEN_LOG_LINES = 10.0
+
+_tells_result = ContextVar("_tells_result", default=True)
+
+
+@contextmanager
+def told_elsewhere() -> Iterator[None]:
+    """Leave out the last line of fits, whose result the caller tells."""
+    before = _tells_result.set(False)
+    try:
+        yield
+    finally:
+        _tells_result.reset(before)
 
 
 def _console() -> "Console":
@@ -112,4 +127,5 @@ class ProgressLine:
         """Print the last line."""
         if self.live is not None:
             self.live.stop()
-        self.console.print(f"widemargin  {summary}", soft_wrap=True)
+        if _tells_result.get():
+            self.console.print(f"widemargin  {summary}", soft_wrap=True)

@@ -90,8 +90,25 @@ class TestHelp:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
 
+    def test_no_search_for_garbage_at_exit(self):
+        code = (
+            "import atexit, gc, sys; from widemargin.cli.app import main\n"
+            "atexit.register(lambda: print(gc.get_freeze_count() > 0, gc.get_threshold()[0]))\n"
+            "sys.argv = ['widemargin', '--version']\n"
+            "main()"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert done.stdout.splitlines()[1:] == ["True 100000"]
+
 
 class TestTrain:
+    def test_says_once_what_it_proved(self, data, tmp_path):
+        result = succeed("train", data, "--out", tmp_path / "m")
+        assert (result.stdout + result.stderr).count("proved within") == 1
+        for options in (("--out", "-"), ("--out", tmp_path / "m", "--quiet")):
+            wanted = int(options[1] == "-")
+            assert succeed("train", data, *options).stderr.count("proved within") == wanted
+
     def test_says_what_it_proved(self, data, tmp_path):
         result = succeed("train", data, "-C", "0.5", "--solver", "dcd", "--out", tmp_path / "m")
         assert "60 rows, 4 features, 2 classes" in result.stdout

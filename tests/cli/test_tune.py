@@ -133,7 +133,9 @@ class TestCurve:
         report = strict_json(succeed("tune", data, "--Cs", "0.1,1", "--folds", "3", "--json"))
         assert np.shape(report["scores"]) == (2, 3)
         few = write(tmp_path / "few.svm", n=12, qid=True)  # two groups
-        refuse("tune", few, "--Cs", "0.1,1", naming=[few, "n_splits"])
+        refuse("tune", few, "--Cs", "0.1,1", naming=[few, "--folds 5: it has 2 groups"])
+        options = ("--task", "rank", "--Cs", "0.1,1")
+        refuse("tune", few, *options, naming=[few, "--folds 5: it has 2 groups"])
 
     def test_rows_on_disk_and_standard_input(self, data, tmp_path):
         succeed("convert", data, tmp_path / "rows")
@@ -173,7 +175,8 @@ class TestDoubts:
             (("--Cs", ","), "--Cs"),
             (("--Cs", "nan,"), "nan"),
             (("--folds", "1"), "--folds"),
-            (("--folds", "50"), "n_splits=50"),
+            (("--folds", "50"), "of its largest class, too few"),
+            (("--folds", "500", "--task", "rank"), "--folds 500: it has"),
             (("--scoring", "akkuracy"), "--scoring akkuracy"),
             (("--scoring", "neg_log_loss"), "wants probabilities"),
             (("--plot", "curve.gif"), ".png, .svg, .pdf"),

@@ -71,7 +71,6 @@ def _weighs_as_it_repeats(estimator):
         | (_LABELS_HAVE_AN_ORDER if isinstance(e, OrdinalSVC) else {})
         | (_PROBABILITIES_ARE_CALIBRATED if getattr(e, "probability", False) else {})
     ),
-    xfail_strict=True,
 )
 def test_scikit_learn_conformance(estimator, check):
     check(estimator)

@@ -12,7 +12,14 @@ from sklearn.datasets import load_diabetes, load_iris
 from sklearn.linear_model import LinearRegression
 from sklearn.svm import LinearSVC as SklearnLinearSVC
 
-from widemargin import LinearRanker, LinearSVC, LinearSVCCV, OrdinalSVC
+from widemargin import (
+    LinearRanker,
+    LinearSVC,
+    LinearSVCCV,
+    MeasureSVC,
+    MeasureSVCCV,
+    OrdinalSVC,
+)
 
 X, Y = load_iris(return_X_y=True)
 WORDS = np.array(["setosa", "versicolor", "virginica"])[Y]
@@ -49,6 +56,18 @@ def test_a_classifier_that_chose_C():
     assert type(twin) is SklearnLinearSVC
     assert model.C_ == twin.C
     np.testing.assert_array_equal(twin.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("model", [MeasureSVC("f1"), MeasureSVCCV("f1", Cs=3, cv=3)])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_measures(model):
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    model.fit(frame, np.where(Y == 1, "yes", "no"))
+    twin = twin_of(model)
+    assert type(twin) is SklearnLinearSVC
+    np.testing.assert_array_equal(twin.predict(frame), model.predict(frame))
+    scores = twin.decision_function(frame)
+    np.testing.assert_allclose(scores, model.decision_function(frame), rtol=1e-12, atol=1e-12)
 
 
 def test_a_ranker():

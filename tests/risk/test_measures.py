@@ -156,7 +156,7 @@ def test_counts_repeat_rows_and_groups_add_up(name):
 def quadratic_optimum(X, slopes, heights, C, intercept):
     """min 1/2 |w|^2 (+ 1/2 b^2) + C xi with all planes below xi, by an interior-point solver."""
     d = X.shape[1]
-    P = sp.diags_array([*np.ones(d), float(intercept is Intercept.PENALIZED), 0.0]).tocsc()
+    P = sp.diags([*np.ones(d), float(intercept is Intercept.PENALIZED), 0.0]).tocsc()
     free = slopes.sum(axis=1) if intercept is not Intercept.NONE else np.zeros(len(slopes))
     A = np.column_stack([slopes @ X, free, -np.ones(len(slopes))])
     b_is_zero = np.eye(d + 2)[[d]] if intercept is Intercept.NONE else np.empty((0, d + 2))

@@ -52,7 +52,7 @@ def optimum(X, y, cost, k, intercept):
     penalty = np.ones((k, width))
     if intercept is Intercept.FREE:
         penalty[:, d] = 0.0
-    P = sp.diags_array(np.concatenate([penalty.ravel(), np.zeros(n)]))
+    P = sp.diags(np.concatenate([penalty.ravel(), np.zeros(n)]))
     margins = np.zeros((n, k, k, width))
     for i in range(n):
         for j in range(k):

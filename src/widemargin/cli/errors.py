@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -72,7 +73,7 @@ def _in_a_line(error: Exception) -> str | None:
     return None
 
 
-# Typer checks values by pydantic, and passes its words on.
+# Typer checks values by pydantic from version 0.29 on, by Click before, and passes their words on.
 _PLAIN_WORDS = {
     "Value error, ": "",
     "Input should be a valid integer, unable to parse string as an integer": "not a whole number",
@@ -81,12 +82,27 @@ _PLAIN_WORDS = {
     "Input should be less than or equal to ": "must be at most ",
     "Input should be ": "must be ",
 }
+_PLAIN_PATTERNS = {
+    r"'[^']*' is not a valid integer(?: range)?\.": "not a whole number",
+    r"'[^']*' is not a valid float(?: range)?\.": "not a number",
+}
+_OUT_OF_RANGE = re.compile(r"(-?\d+) is not in the range (?:x>=(\d+)|(\d+)<=x<=(\d+))\.")
 
 
 def _in_plain_words(message: str) -> str:
     for words, plain in _PLAIN_WORDS.items():
         message = message.replace(words, plain)
-    return message
+    for pattern, plain in _PLAIN_PATTERNS.items():
+        message = re.sub(pattern, plain, message)
+    return _OUT_OF_RANGE.sub(_range_in_words, message)
+
+
+def _range_in_words(found: re.Match[str]) -> str:
+    value, low, low_of_two, high = (None if g is None else int(g) for g in found.groups())
+    low = low if low is not None else low_of_two
+    if high is None or (low is not None and value is not None and value < low):
+        return f"must be at least {low}"
+    return f"must be at most {high}"
 
 
 @contextlib.contextmanager

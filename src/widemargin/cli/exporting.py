@@ -38,8 +38,8 @@ def export(
     """Write a model for other programs.
 
     A model that was trained on a table takes the columns of the table in ONNX and C: numbers,
-    true and false, and categories. Its features of dates and text are in none of them; take
-    sklearn, whose pipeline needs widemargin for its first step.
+    true and false, categories, and dates as several numbers each. ONNX and C do not take text;
+    take sklearn, whose pipeline needs widemargin for its first step. LIBLINEAR takes no tables.
 
     \b
     Examples:

@@ -2,6 +2,8 @@
 
 import shlex
 from collections.abc import Collection
+from enum import EnumMeta
+from typing import Any, get_args
 
 import typer
 
@@ -19,6 +21,13 @@ def check_device(device: DeviceName) -> None:
             check_gpu()
         except NoGpuError as error:
             raise BadInput(str(error).replace("device='cuda'", "--device cuda")) from error
+
+
+def in_its_type(value: Any, kind: Any) -> Any:
+    """Return the value of a parameter in the type of its annotation: choices and lists."""
+    for choices in (each for each in (kind, *get_args(kind)) if isinstance(each, EnumMeta)):
+        return None if value is None else choices(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 def given(context: typer.Context, name: str) -> bool:

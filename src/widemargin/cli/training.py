@@ -1,13 +1,14 @@
 """`widemargin train`: checks, warnings and summary of a fit."""
 
 import time
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 import typer
 
-from widemargin import LinearRanker, LinearSVC, OrdinalSVC
+from widemargin import LinearRanker, LinearSVC, OrdinalSVC, progress
 from widemargin.cli import compiling, fitting, output, reporting
 from widemargin.cli.errors import complain, naming, reading
 from widemargin.cli.given import as_option
@@ -41,7 +42,8 @@ def run(context: typer.Context) -> None:
 
     model = make_model(context, rows)
     started = time.perf_counter()
-    with reading(data[0]):
+    summarised = not (given["json"] or given["quiet"] or given["out"] == "-")
+    with reading(data[0]), progress.told_elsewhere() if summarised else nullcontext():
         fitting.fit(model, rows)
     fit_seconds = time.perf_counter() - started
 
@@ -59,7 +61,7 @@ def run(context: typer.Context) -> None:
     if given["json"]:
         files = {"model": given["out"], "liblinear": liblinear, "report": given["report"]}
         output.print_json({"data": output.one_or_all(data), **summary, **files})
-    elif not given["quiet"] and given["out"] != "-":
+    elif summarised:
         saved = " and ".join(filter(None, [given["out"], liblinear, given["report"]]))
         output.print_lines(as_text(summary, model, rows) | {"saved": saved})
 

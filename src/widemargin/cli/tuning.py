@@ -111,6 +111,7 @@ def check_scoring(task: TaskName, name: str | None) -> str:
 def search(context: typer.Context, rows: Data, scoring: str) -> Any:
     """Return the fitted search; rows of one group stay in one fold."""
     given, task = context.params, context.params["task"]
+    check_folds(task, given["folds"], rows)
     if task is TaskName.classify:
         cv = given["folds"] if rows.qid is None else StratifiedGroupKFold(given["folds"])
         model = fitting.estimator(context, LinearSVCCV, rows, cv=cv, scoring=scoring)
@@ -123,6 +124,19 @@ def search(context: typer.Context, rows: Data, scoring: str) -> Any:
     verbose = 0 if given["quiet"] or given["json"] else 1
     limits = given["max_time"], verbose
     return OrderSearch(model, Cs, folds, scoring, task.value, *limits).fit(rows)
+
+
+def check_folds(task: TaskName, folds: int, rows: Data) -> None:
+    """Refuse more folds than can get something to score."""
+    if rows.qid is not None:
+        n, what = np.unique(rows.qid).size, "group"
+    elif task is TaskName.rank:
+        n, what = rows.y.size, "row"
+    else:
+        n, what = np.unique(rows.y, return_counts=True)[1].max(), "row"
+    if n < folds:
+        where = " of its largest class" if what == "row" and task is not TaskName.rank else ""
+        raise ValueError(f"--folds {folds}: it has {count(n, what)}{where}, too few for so many")
 
 
 def summarise(task: TaskName, model: Any, data: Data) -> dict[str, Any]:

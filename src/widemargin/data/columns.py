@@ -51,6 +51,10 @@ class Encoder(ABC):
     def names(self) -> list[str]:
         """Return the names of the features."""
 
+    def inputs(self) -> list[str]:
+        """Return the names of the values of a row that other programs give."""
+        return [self.name]
+
     @abstractmethod
     def entries(self) -> int:
         """Return how many features of a row are not zero, about."""

@@ -19,6 +19,12 @@ from widemargin.data.columns import (
 )
 
 _MICROSECONDS_PER_DAY = 86_400e6
+#: what the parts of a date are, as numbers
+PART_RANGES = {
+    "month": "month, 1 to 12",
+    "weekday": "weekday, 0 is Monday",
+    "hour": "hour, 0 to 23",
+}
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
@@ -63,6 +69,9 @@ class Date(Encoder):
         for part, seen in self.parts.items():
             names += [f"{self.name} {part}={_part_name(part, value)}" for value in seen]
         return names
+
+    def inputs(self) -> list[str]:
+        return [self.name, *(f"{self.name} {part}" for part in self.parts)]
 
     def entries(self) -> int:
         return 1 + len(self.parts)

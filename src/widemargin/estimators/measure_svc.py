@@ -236,6 +236,13 @@ class MeasureSVC(CallbackSupportMixin, MeasureModel):
         self._warn_of_zero_weights(problem)
         return self
 
+    def to_sklearn(self) -> BaseEstimator:
+        """Return a plain ``sklearn.svm.LinearSVC`` that predicts the same."""
+        from widemargin.estimators.twins import measure_twin
+
+        check_is_fitted(self)
+        return measure_twin(self)
+
     def _warn_of_zero_weights(self, problem: "MeasureProblem") -> None:
         at_zero = problem.risk.value(np.zeros(problem.rows.n_rows))
         if self.certificate_.primal >= (1.0 - self.tol) * at_zero:

@@ -6,8 +6,9 @@ from typing import Any, Self
 import numpy as np
 from numpy import ndarray as Array
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.model_selection import GroupKFold, check_cv
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from widemargin.data import as_rows
 from widemargin.estimators.measure_svc import MeasureModel, MeasureSVC
@@ -90,3 +91,8 @@ class MeasureSVCCV(MeasureModel):
         for name in ("classes_", "coef_", "intercept_", "certificate_"):
             setattr(self, name, getattr(best, name))
         return self
+
+    def to_sklearn(self) -> BaseEstimator:
+        """Return a plain ``sklearn.svm.LinearSVC`` that predicts the same."""
+        check_is_fitted(self)
+        return self.best_estimator_.to_sklearn()

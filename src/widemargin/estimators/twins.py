@@ -26,6 +26,14 @@ def classifier_twin(model: BaseEstimator) -> LinearSVC | CalibratedClassifierCV:
     return _calibrated(twin, model) if model.probability else twin
 
 
+def measure_twin(model: BaseEstimator) -> LinearSVC:
+    """Return the twin of a fitted MeasureSVC."""
+    twin = LinearSVC(C=model.C, loss="hinge", max_iter=model.max_iter)
+    return _learn(
+        twin, model, coef_=model.coef_, intercept_=model.intercept_, classes_=model.classes_
+    )
+
+
 def ranker_twin(model: BaseEstimator) -> LinearRegression:
     """Return the twin of a fitted LinearRanker."""
     twin = LinearRegression(fit_intercept=False)

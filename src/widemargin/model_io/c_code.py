@@ -8,6 +8,7 @@ import numpy as np
 
 from widemargin.data.category_columns import Category
 from widemargin.data.columns import Encoder, Number
+from widemargin.data.date_columns import PART_RANGES, Date
 
 if TYPE_CHECKING:
     from widemargin.model_io.exports import Linear
@@ -86,12 +87,12 @@ static void widemargin_scores(const double *row, double *scores)
 
 
 def _of_table(columns: list[Encoder]) -> Iterator[str]:
-    fields = _identifiers([column.name for column in columns])
+    names = _identifiers([name for column in columns for name in column.inputs()])
+    fields = [[names.pop(0) for _ in column.inputs()] for column in columns]
     yield "\n/* A row of the table. A missing number is NAN, a missing text is NULL. */"
     yield "struct widemargin_row {"
-    for column, field in zip(columns, fields):
-        kind = "const char *" if isinstance(column, Category) else "double "
-        yield f"    {kind}{field}; /* {_comment(column.name)} */"
+    for column, its_fields in zip(columns, fields):
+        yield from _declared(column, its_fields)
     yield "};"
     if any(isinstance(column, Category) for column in columns):
         yield _SEARCH
@@ -117,10 +118,35 @@ static void widemargin_scores(const struct widemargin_row *row, double *scores)
         scores[k] = widemargin_intercepts[k];
     (void)place, (void)value;"""
     first = 0
-    for number, (column, field) in enumerate(zip(columns, fields)):
-        yield from _column(column, f"row->{field}", number, first)
+    for number, (column, its_fields) in enumerate(zip(columns, fields)):
+        its_values = [f"row->{field}" for field in its_fields]
+        if isinstance(column, Date):
+            yield from _date(column, its_values, first)
+        else:
+            yield from _column(column, its_values[0], number, first)
         first += len(column.names())
     yield "}"
+
+
+def _declared(column: Encoder, fields: list[str]) -> Iterator[str]:
+    """Yield the fields of the struct for a column."""
+    kind = "const char *" if isinstance(column, Category) else "double "
+    note = ": days since 1970-01-01, with fractions" if isinstance(column, Date) else ""
+    yield f"    {kind}{fields[0]}; /* {_comment(column.name)}{note} */"
+    for field, part in zip(fields[1:], column.parts if isinstance(column, Date) else ()):
+        yield f"    int {field}; /* {PART_RANGES[part]}, -1 if the date is missing */"
+
+
+def _date(column: Date, fields: list[str], first: int) -> Iterator[str]:
+    """Yield the statements that add the features of a date, from the feature `first` on."""
+    yield from _column(column.days, fields[0], 0, first)
+    first += len(column.days.names())
+    for field, values in zip(fields[1:], column.parts.values()):
+        yield f"    switch ({field}) {{"
+        for place, value in enumerate(values):
+            yield f"    case {value}: widemargin_add(1.0, {first + place}, scores); break;"
+        yield "    }"
+        first += len(values)
 
 
 def _column(column: Any, field: str, number: int, first: int) -> Iterator[str]:

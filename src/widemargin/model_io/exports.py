@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from widemargin.arrays import on_host
 from widemargin.data.category_columns import Category
 from widemargin.data.columns import Encoder, Number
+from widemargin.data.date_columns import Date
 from widemargin.estimators.linear_ranker import LinearRanker
 from widemargin.estimators.linear_svc import LinearSVC
 from widemargin.estimators.ordinal_svc import OrdinalSVC
@@ -24,6 +25,7 @@ from widemargin.model_io import preparation as preparations
 from widemargin.model_io.liblinear import write_liblinear
 
 _JSON_VERSION = 1
+_CALLED = {"c": "C", "onnx": "ONNX"}
 
 
 class ExportError(ValueError):
@@ -71,11 +73,7 @@ def exported(preparation: Any, model: Any, format: str) -> bytes:
     if format == "json":
         return _as_json(preparation, model)
     linear = as_linear(preparation, model)
-    for column in linear.columns or ():
-        if not isinstance(column, (Number, Category)):
-            raise ExportError(
-                f"column {column.name!r} is {column.kind}, which only the format sklearn holds"
-            )
+    _check_columns(linear.columns or [], format)
     if format == "c":
         from widemargin.model_io.c_code import c_code
 
@@ -85,6 +83,21 @@ def exported(preparation: Any, model: Any, format: str) -> bytes:
     except ImportError as error:
         raise ExportError("ONNX needs the package onnx: pip install 'widemargin[onnx]'") from error
     return onnx_bytes(linear)
+
+
+def _check_columns(columns: list[Encoder], format: str) -> None:
+    """Refuse columns that ONNX and C do not take."""
+    for column in columns:
+        if not isinstance(column, (Number, Category, Date)):
+            raise ExportError(
+                f"column {column.name!r} is text, and {_CALLED[format]} takes numbers, categories "
+                "and dates only; take --format sklearn, or train without the column"
+            )
+    seen = {"label", "scores"}  # the names of outputs
+    for name in (name for column in columns for name in column.inputs()):
+        if name in seen and format == "onnx":
+            raise ExportError(f"ONNX would have two values named {name!r}; rename that column")
+        seen.add(name)
 
 
 def as_linear(preparation: Any, model: Any) -> Linear:
@@ -117,8 +130,6 @@ def _as_liblinear(preparation: Any, model: Any) -> bytes:
 
 
 def _as_sklearn(preparation: Any, model: Any) -> bytes:
-    if not isinstance(model, LinearSVC):
-        raise ExportError(f"scikit-learn has no linear model as {type(model).__name__} is")
     twin = model.to_sklearn()
     if preparation is not None:
         twin = Pipeline([("features", preparation), ("model", twin)])

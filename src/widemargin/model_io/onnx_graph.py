@@ -7,6 +7,7 @@ from onnx import TensorProto, checker, helper, numpy_helper
 
 from widemargin.data.category_columns import Category
 from widemargin.data.columns import Encoder, Number
+from widemargin.data.date_columns import Date
 
 if TYPE_CHECKING:
     from widemargin.model_io.exports import Linear
@@ -22,8 +23,9 @@ def onnx_bytes(linear: "Linear") -> bytes:
     """Return the bytes of an ONNX model.
 
     Its inputs are the features, (n, d), or the columns of a table, (n, 1) each: numbers, NaN
-    where they are missing, and strings, empty where they are. Its outputs are `scores`, and
-    `label` if there are classes.
+    where they are missing, and strings, empty where they are. A date has several inputs: its days
+    since 1970-01-01 as a double, and as int64 what `Date.parts` has of "NAME month", "NAME
+    weekday" and "NAME hour". Its outputs are `scores`, and `label` if there are classes.
     """
     graph = _Graph()
     if linear.columns is None:
@@ -65,7 +67,7 @@ class _Graph:
 
     def constant(self, values: Any, dtype: Any = np.float32) -> str:
         """Add a constant, and return its name."""
-        name = f"constant {len(self.constants)}"
+        name = f"widemargin constant {len(self.constants)}"
         self.constants.append(numpy_helper.from_array(np.asarray(values, dtype=dtype), name))
         return name
 
@@ -73,7 +75,7 @@ class _Graph:
         self, operator: str, inputs: list[str], name: str | None = None, **settings: Any
     ) -> str:
         """Add an operator with one output, and return the name of that."""
-        name = name or f"value {len(self.nodes)}"
+        name = name or f"widemargin value {len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, inputs, [name], **settings))
         return name
 
@@ -82,16 +84,30 @@ def _column(graph: _Graph, column: Encoder) -> str:
     """Add the features of a column of a table."""
     if isinstance(column, Number):
         return _number(graph, column)
+    if isinstance(column, Date):
+        return _date(graph, column)
     assert isinstance(column, Category)
     return _category(graph, column)
 
 
-def _number(graph: _Graph, column: Number) -> str:
-    value = graph.input(column.name, TensorProto.FLOAT, 1)
+def _date(graph: _Graph, column: Date) -> str:
+    # Days are large numbers, and hours are small beside them: too much for float32.
+    features = [_number(graph, column.days, np.float64)]
+    for name, values in zip(column.inputs()[1:], column.parts.values()):
+        value = graph.input(name, TensorProto.INT64, 1)
+        equal = graph.node("Equal", [value, graph.constant([list(values)], np.int64)])
+        features.append(graph.node("Cast", [equal], to=TensorProto.FLOAT))
+    return graph.node("Concat", features, axis=1)
+
+
+def _number(graph: _Graph, column: Number, dtype: Any = np.float32) -> str:
+    value = graph.input(column.name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), 1)
     is_missing = graph.node("IsNaN", [value])
-    filled = graph.node("Where", [is_missing, graph.constant([[column.fill]]), value])
-    centred = graph.node("Sub", [filled, graph.constant([[column.shift]])])
-    scaled = graph.node("Div", [centred, graph.constant([[column.scale]])])
+    filled = graph.node("Where", [is_missing, graph.constant([[column.fill]], dtype), value])
+    centred = graph.node("Sub", [filled, graph.constant([[column.shift]], dtype)])
+    scaled = graph.node("Div", [centred, graph.constant([[column.scale]], dtype)])
+    if dtype is np.float64:
+        scaled = graph.node("Cast", [scaled], to=TensorProto.FLOAT)
     if not column.gaps:
         return scaled
     missing = graph.node("Cast", [is_missing], to=TensorProto.FLOAT)
