@@ -28,6 +28,18 @@ thresholds     (c - 1,) between the labels, F64, non-decreasing; may be infinite
 classes        (c,)     labels, lowest first, if they are numbers; else in the header
 ============== ======== ==========================================================
 
+Tensors of a MeasureSVC; the last but one, or for "error" the last one, prove the bound:
+
+============== ======== ==========================================================
+coef           (1, d)   weights, F64
+intercept      (1,)     F64; infinite if all rows are accepted, or none
+classes        (2,)     labels, if they are numbers; else in the header
+dual_weights   (m,)     weights of planes, F64, nonnegative
+dual_points    (m, ...) points where they touch the loss, F64 (m, d); or the labellings of
+                        the training rows, a bit each, U8
+dual           (n,)     dual variables, F64
+============== ======== ==========================================================
+
 Header metadata: one entry, "widemargin", a JSON object with the keys format ("widemargin"),
 format_version (1), estimator, parameters, classes (null unless they are in the header), n_rows
 (of the training data), n_iter, status, solver, certificate and feature_names; of a LinearRanker
@@ -48,7 +60,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.arrays import on_host
 from widemargin.atomic import atomic_write
 from widemargin.certificate import Certificate
 from widemargin.estimators.certify import training_rows
@@ -56,11 +67,19 @@ from widemargin.estimators.linear_ranker import LinearRanker
 from widemargin.estimators.linear_svc import LinearSVC
 from widemargin.estimators.linear_svc_cv import LinearSVCCV
 from widemargin.estimators.linear_svr import LinearSVR
+from widemargin.estimators.measure_svc import MeasureSVC
 from widemargin.estimators.ordinal_svc import ERRORS, OrdinalSVC
 from widemargin.estimators.ranking import NORMALIZATIONS, OrderingModel
 from widemargin.estimators.validation import check_choice
 from widemargin.model_io import preparation as preparations
 from widemargin.model_io.duals import ROUNDING, check_parts, read_into, tensors_of
+from widemargin.model_io.planes import (
+    read_measure,
+    read_order,
+    read_thresholds,
+    tensors_of_measure,
+    tensors_of_order,
+)
 from widemargin.monitor import STATUSES
 from widemargin.solvers.registry import SOLVERS, THEN
 from widemargin.tensors import FLOAT, Malformed, read_field, read_header, read_tensor
@@ -74,6 +93,7 @@ ESTIMATORS: dict[str, Any] = {
     "LinearSVR": LinearSVR,
     "LinearRanker": LinearRanker,
     "OrdinalSVC": OrdinalSVC,
+    "MeasureSVC": MeasureSVC,
 }
 
 _NUMBER = ("I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64", "F16", "F32", "F64")
@@ -92,8 +112,9 @@ def save_model(model: BaseEstimator, path: str | os.PathLike) -> None:
     Parameters
     ----------
     model : fitted estimator
-        A `widemargin.LinearSVC`, `LinearSVR`, `LinearRanker` or `OrdinalSVC`; or a `LinearSVCCV`,
-        of which `best_estimator_` is written; or a pipeline of a `TableFeatures` and one of these.
+        A `widemargin.LinearSVC`, `LinearSVR`, `LinearRanker`, `OrdinalSVC` or `MeasureSVC`; or a
+        `LinearSVCCV`, of which `best_estimator_` is written; or a pipeline of a `TableFeatures`
+        and one of these.
     path : path-like
         Output file. An existing file is replaced.
 
@@ -111,7 +132,7 @@ def save_model(model: BaseEstimator, path: str | os.PathLike) -> None:
         saved = ", ".join(f"widemargin.{known}" for known in ESTIMATORS)
         raise TypeError(f"cannot save a {type(model).__module__}.{name}: only {saved}")
 
-    tensors = _order_tensors(model) if _orders(model) else tensors_of(model)
+    tensors = _tensors(model)
     if "sigmoids_" in vars(model):
         tensors["sigmoids"] = model.sigmoids_
     labels = None
@@ -188,20 +209,16 @@ def load_model(path: str | os.PathLike) -> Any:
         raise ModelFileError(f"{path}: {error}") from error
 
 
+def _tensors(model: BaseEstimator) -> dict[str, np.ndarray]:
+    """Return the arrays of a fitted model, without labels and sigmoids."""
+    if _orders(model):
+        return tensors_of_order(model)
+    return tensors_of_measure(model) if isinstance(model, MeasureSVC) else tensors_of(model)
+
+
 def _orders(model: BaseEstimator) -> bool:
     """Return whether the model is a LinearRanker or an OrdinalSVC."""
     return isinstance(model, OrderingModel)
-
-
-def _order_tensors(model: BaseEstimator) -> dict[str, np.ndarray]:
-    tensors = {
-        "coef": on_host(model.coef_),
-        "dual_weights": model.dual_weights_,
-        "dual_points": model.dual_points_,
-    }
-    if isinstance(model, OrdinalSVC):
-        tensors["thresholds"] = model.thresholds_
-    return tensors
 
 
 def _parameter_to_json(name: str, value: Any) -> Any:
@@ -271,6 +288,8 @@ def _build_model(file: safe_open, description: dict) -> Any:
     model.certificate_ = _read_certificate(read_field(description, "certificate", dict))
     if _orders(model):
         _read_order(model, file, description)
+    elif isinstance(model, MeasureSVC):
+        _read_measure(model, file, description)
     elif isinstance(model, LinearSVR):
         _read_regressor(model, file, description)
     else:
@@ -310,7 +329,7 @@ def _read_estimator(description: dict) -> Any:
         model._check_parameters()
         if _orders(model):
             check_choice("normalization", model.normalization, NORMALIZATIONS)
-        else:
+        elif not isinstance(model, MeasureSVC):
             check_random_state(model.random_state)
             if model.checkpoint is not None:  # a file must not choose paths on this machine
                 raise ValueError("it names a checkpoint")
@@ -340,32 +359,24 @@ def _read_regressor(model: LinearSVR, file: safe_open, description: dict) -> Non
 
 
 def _read_order(model: OrderingModel, file: safe_open, description: dict) -> None:
-    model.coef_ = read_tensor(file, "coef", FLOAT, (None,))
-    model.dual_weights_ = read_tensor(file, "dual_weights", FLOAT, (None,))
-    if np.any(model.dual_weights_ < 0.0):
-        raise Malformed("the tensor 'dual_weights' holds values below zero")
-    shape = (len(model.dual_weights_), len(model.coef_))
-    model.dual_points_ = read_tensor(file, "dual_points", FLOAT, shape)
-    model.n_samples_fit_ = read_field(description, "n_rows", int)
-    model.n_pairs_ = read_field(description, "n_pairs", int)
-    if model.n_samples_fit_ < 2 or model.n_pairs_ < 1:
-        raise Malformed(
-            f"a ranking needs at least 2 rows and 1 pair, not {model.n_samples_fit_} rows and "
-            f"{model.n_pairs_} pairs"
-        )
-    if model.certificate_.parts:
-        raise Malformed("the header's certificate has parts, for a problem that has none")
+    read_order(model, file, description)
     if isinstance(model, OrdinalSVC):
         model.classes_ = _read_classes(file, description)
-        model.thresholds_ = _read_thresholds(file, len(model.classes_))
+        model.thresholds_ = read_thresholds(file, len(model.classes_))
+    _check_single(model)
 
 
-def _read_thresholds(file: safe_open, n_classes: int) -> np.ndarray:
-    """Return the thresholds between ordered classes; some may be infinite."""
-    thresholds = read_tensor(file, "thresholds", FLOAT, (n_classes - 1,), finite=False)
-    if np.any(np.isnan(thresholds)) or np.any(thresholds[1:] < thresholds[:-1]):
-        raise Malformed("the thresholds are not in increasing order")
-    return thresholds
+def _read_measure(model: MeasureSVC, file: safe_open, description: dict) -> None:
+    model.classes_ = _read_classes(file, description)
+    if len(model.classes_) != 2 or not _rises(model.classes_):
+        raise Malformed("its class labels are not two, in order")
+    read_measure(model, file, description)
+    _check_single(model)
+
+
+def _check_single(model: Any) -> None:
+    if model.certificate_.parts:
+        raise Malformed("the header's certificate has parts, for a problem that has none")
 
 
 def _read_classes(file: safe_open, description: dict) -> np.ndarray:
