@@ -100,6 +100,7 @@ ALLOWED = {
         "data",
         "estimators",
         "solver registry",
+        "problem",
         "certificate",
         "monitor",
         "atomic",

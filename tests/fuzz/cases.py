@@ -9,10 +9,17 @@ import numpy as np
 import scipy.sparse as sp
 from blocks import Blocks
 
-from widemargin.losses import LOSSES
+from widemargin.losses import LOSSES, TARGET_LOSSES
 from widemargin.solvers.registry import Place, RiskKind, names, only_for
 
-KINDS = {"LinearSVC": 10, "LinearRanker": 4, "OrdinalSVC": 2, "svm_path": 2, "LinearSVCCV": 1}
+KINDS = {
+    "LinearSVC": 10,
+    "LinearSVR": 5,
+    "LinearRanker": 4,
+    "OrdinalSVC": 2,
+    "svm_path": 2,
+    "LinearSVCCV": 1,
+}
 
 # No fit takes long; those that are stopped have something to prove as well.
 _LIMITS = {"max_iter": 200, "max_time": 1.0}
@@ -98,7 +105,7 @@ def random_case(seed: int, place: int, kind: str | None = None) -> Case:
     case = Case(
         kind,
         X,
-        _labels(random, kind, len(X)),
+        _targets(random, X, gentle) if kind == "LinearSVR" else _labels(random, kind, len(X)),
         _parameters(random, kind, gentle),
         sample_weight=_weights(random, len(X), gentle),
         layout=str(random.choice(["dense", "csr"])),
@@ -107,12 +114,12 @@ def random_case(seed: int, place: int, kind: str | None = None) -> Case:
     )
     if kind == "LinearRanker" and random.random() < 0.5:
         case.qid = random.integers(0, 1 + len(X) // 4, len(X))
-    if kind == "LinearSVC" and random.random() < 0.1:
+    if kind in ("LinearSVC", "LinearSVR") and random.random() < 0.1:
         case.layout, case.X = "disk", X.astype(np.float32)
         two_classes = case.parameters.get("multi_class") != "crammer_singer"
         solvers = [*(only_for(Place.DISK) if two_classes else ()), "ocas", "cpa"]
         case.parameters["solver"] = str(random.choice(solvers))
-    if kind in ("LinearSVC", "LinearRanker", "OrdinalSVC") and random.random() < 0.15:
+    if kind in ("LinearSVC", "LinearSVR", "LinearRanker", "OrdinalSVC") and random.random() < 0.15:
         case.first = case.parameters | {"C": _cost(random, gentle), "warm_start": True}
         case.parameters["warm_start"] = True
         case.parameters["tol"] = _tolerance(random)
@@ -164,6 +171,27 @@ def _rows(random, gentle):
     return np.clip(X, -1e30, 1e30).astype(dtype)
 
 
+def _targets(random, X, gentle):
+    """Return targets that X explains in part, or not at all."""
+    n, d = X.shape
+    y = random.standard_normal(n)
+    if random.random() < 0.5:
+        y += X / max(1e-300, float(np.abs(X).max())) @ random.standard_normal(d)
+    if random.random() < 0.2:
+        y = np.round(y)
+    if gentle:
+        return y
+    if random.random() < 0.3:
+        y *= _power(random, -30, 30)
+    if random.random() < 0.2:
+        y += random.choice([1e3, 1e8, 1e16])
+    if random.random() < 0.1:
+        y[random.integers(n)] *= _power(random, 0, 20)
+    if random.random() < 0.05:
+        y[:] = y[0]
+    return y
+
+
 def _labels(random, kind, n):
     if kind == "LinearRanker" and random.random() < 0.5:
         return random.standard_normal(n)
@@ -184,6 +212,10 @@ def _weights(random, n, gentle):
     return 10.0 ** random.uniform(-12, 12, n)
 
 
+def _losses(kind):
+    return TARGET_LOSSES if kind == "LinearSVR" else LOSSES
+
+
 def _parameters(random, kind, gentle):
     parameters = {"tol": _tolerance(random), **_LIMITS}
     if kind in ("LinearRanker", "OrdinalSVC"):
@@ -192,12 +224,19 @@ def _parameters(random, kind, gentle):
         if kind == "LinearRanker":
             parameters["normalization"] = str(random.choice(["pairs", "queries"]))
         return parameters
-    parameters["loss"] = str(random.choice(list(LOSSES)))
+    parameters["loss"] = str(random.choice(list(_losses(kind))))
     parameters["random_state"] = 0
     intercept = random.integers(3)
     parameters["fit_intercept"] = bool(intercept > 0)
     parameters["penalized_intercept"] = bool(intercept == 2)
     solvers = ["auto", *names(Place.MEMORY)]
+    if kind == "LinearSVR":
+        parameters["epsilon"] = float(random.choice([0.0, 0.1, _power(random, -8, 2)]))
+        parameters["delta"] = 1.0 if gentle else _power(random, -6, 6)
+        parameters["quantile"] = float(random.choice([0.5, 0.9, random.random()]))
+        parameters["solver"] = str(random.choice(solvers))
+        parameters["C"] = _cost(random, gentle)
+        return parameters
     if random.random() < 0.3:
         parameters["multi_class"] = "crammer_singer"
         solvers.remove("newton")

@@ -13,7 +13,7 @@ import warnings
 from fractions import Fraction
 
 import numpy as np
-from exact import optimum
+from exact import optimum_of
 from fuzz.cases import Case
 from fuzz.objective import ExactProblem
 from fuzz.polish import polished
@@ -22,6 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 import widemargin
 from widemargin.data import as_rows
 from widemargin.estimators.problems import make_problems
+from widemargin.estimators.targets import target_problems
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import CrammerSinger, MarginRisk, PairwiseHinge
@@ -125,6 +126,10 @@ def _fits(case):
         ordering = model._problem(rows, case.y, case.qid, case.sample_weight)
         points = [(model.coef_, 0.0)]
         return [_Fit(case, [ordering[0]], points, model.certificate_, model.status_, model)]
+    if case.kind == "LinearSVR":
+        problem = target_problems(model, as_rows(case.X), case.y, case.sample_weight)[0]
+        points = [(model.coef_, float(model.intercept_[0]))]
+        return [_Fit(case, [problem], points, model.certificate_, model.status_, model)]
     best = getattr(model, "best_estimator_", model)
     return [
         _of_classifier(
@@ -175,7 +180,7 @@ def check_part(problem, point, part, case, slack=Fraction(0)) -> list[str]:
     if Fraction(part.dual) > best * (1 + slack):
         found.append(f"dual value is {_above(part.dual, best)} an objective (found by {whose})")
     if case.gentle and isinstance(problem.risk, MarginRisk):
-        found += _beside_clarabel(problem, part, case)
+        found += _beside_clarabel(problem, part)
     return found
 
 
@@ -193,7 +198,8 @@ def _largest_sum(X, problem, coef, offset):
     """Return the objective with all terms of all sums taken as they are, without their signs."""
     X, risk = np.abs(np.asarray(X, dtype=np.float64)), problem.risk
     with np.errstate(over="ignore"):
-        sizes = 1.0 + X @ np.abs(coef) + np.abs(offset)
+        largest = np.abs(risk.target) if isinstance(risk, MarginRisk) else 1.0
+        sizes = largest + X @ np.abs(coef) + np.abs(offset)
         if isinstance(risk, PairwiseHinge):
             sizes = sizes[risk.rows]
             losses = risk.weight.sum() * float(risk.weight @ sizes) * 2.0
@@ -266,10 +272,10 @@ def _at_cost(risk, power):
     return risk.over(risk.y, cost)
 
 
-def _beside_clarabel(problem, part, case):
+def _beside_clarabel(problem, part):
     risk = problem.risk
     try:
-        least = optimum(case.X, risk.y, risk.cost, loss=risk.loss, intercept=problem.intercept)
+        least = optimum_of(problem)
     except AssertionError:  # it was not solved
         return []
     slack = _CLARABEL * (abs(least) + 1e-2 * float(risk.cost.sum()) + 1e-3)

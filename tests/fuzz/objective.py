@@ -77,8 +77,10 @@ class ExactProblem:
             return Fraction(_pairs(risk, scores, one), one * one)
         if risk.loss not in _POWERS:
             total = Fraction(0)
-            for y, cost, s in zip(risk.y.tolist(), risk.cost.tolist(), scores):
-                total += Fraction(cost) * exact_loss(risk.loss, 1 - y * Fraction(s, one))
+            signs, targets = risk.sign.tolist(), np.broadcast_to(risk.target, len(scores)).tolist()
+            for sign, target, cost, s in zip(signs, targets, risk.cost.tolist(), scores):
+                residual = Fraction(target) - int(sign) * Fraction(s, one)
+                total += Fraction(cost) * exact_loss(risk.loss, residual)
             return total
         total, power = 0, _POWERS[risk.loss]
         for y, cost, s in zip(risk.y.tolist(), _wholes(risk.cost), scores):

@@ -1,3 +1,4 @@
+import numba
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -18,6 +19,10 @@ def forecast(tol=1e-3, pauses=(1.0, np.inf), **settings):
     sizes = {"n_counted": 100, "n_entries": 10_000, "mean_pull": 1.0}
     settings = {"entries_between_checks": 0.0} | settings
     return Forecast(CheckSettings(**settings), tol, 1000, **sizes, pauses=pauses)
+
+
+#: as runs call it
+look = numba.njit(kernels._look)
 
 
 def never():
@@ -102,9 +107,9 @@ def test_a_look_knows_the_dual_value(loss, intercept, shift):
     plan[places.LIKELY_PRIMAL] = 1e9
     risk, rows = problem.risk, X - (X.mean(axis=0) if descent.mean.size else 0.0)
     w = rows.T @ (descent.alpha * y)
-    kernels._look(
+    look(
         descent.alpha, descent.w, descent.offset[1], descent.seen_gap, descent.norms,
-        descent.mean, risk.cost, loss.step_numbers, plan,
+        descent.mean, risk.y, risk.cost, loss.step_numbers, plan,
     )  # fmt: skip
     dual = risk.dual(descent.alpha * y) - 0.5 * w @ w
     if intercept is Intercept.PENALIZED:
@@ -128,8 +133,8 @@ def test_joint_steps_are_foreseen_for_free_rows():
     expected = descent.seen_gap.sum() - 0.9 * descent.seen_gap[free].sum()
     for most, gap in ((300.0, expected), (free.size - 1.0, descent.seen_gap.sum())):
         plan[places.LEFT], plan[places.MOST_FREE], plan[places.LIKELY_PRIMAL] = 0.1, most, 1e9
-        kernels._look(
+        look(
             descent.alpha, descent.w, descent.offset[1], descent.seen_gap, descent.norms,
-            descent.mean, problem.risk.cost, problem.risk.loss.step_numbers, plan,
+            descent.mean, problem.risk.y, problem.risk.cost, problem.risk.loss.step_numbers, plan,
         )  # fmt: skip
         assert plan[places.PREDICTED] == pytest.approx(descent.forecast.optimism * gap)
