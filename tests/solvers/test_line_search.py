@@ -92,6 +92,19 @@ def test_the_exact_search_is_exact(parts, guess):
     assert value <= best + 1e-10 * max(1.0, abs(best)) + rounding
 
 
+def test_the_curvature_may_be_the_same_at_both_ends_and_another_in_between():
+    """A fuzzer's find: the search took the piece at 0 for a lower bound, and stayed there."""
+    D = np.array([1, -1, 0, 1, 0, 1, 1, -1, -1, -1, 1, 1, 1.0])
+    S = np.array([2, -3, -2, -9, -3, -1, 7, 10, -10, -5, -12, -3, -16.0])
+    y = [1, 1, -1, 1, 1, 1, -1, 1, -1, 1, -1, 1, -1]
+    cost = np.array([3, 3, 3, 2, 3, 1, 3, 2, 1, 3, 1, 0, 2]) / 100.0
+    risk, penalty = SquaredHinge(y, cost), Penalty(0.5311586801235059, -0.8864629626072504, 1.7)
+    for guess in (1e-3, 0.1, 1.0, 30.0):
+        step, value = exact(penalty, risk.line(S, D), guess)
+        assert step == pytest.approx(0.3196, rel=1e-3)
+        assert value == pytest.approx(penalty.at(step) + risk.value(S + step * D))
+
+
 def test_steep_rows_that_have_no_loss_at_the_end():
     """A fuzzer's find: beside losses of 1e7 step^2, the rest has lost its last digits."""
     D = np.array([-25.5, 57.3, 222.7, -242.8, -68.1])

@@ -130,7 +130,7 @@ def exact(penalty: Penalty, line: RowLine, guess: float) -> tuple[float, float]:
         if remaining is None:
             step = min(left.bottom, right.step)
             return step, left.piece(step)
-        trial, promised = _promising(left, right)
+        trial, promised = _promising(left, right, max(rest.curvature, penalty.a))
         best = points[int(points.values.argmin())]
         if best.value - promised <= _ROUNDING * abs(best.value):
             return best.step, best.value
@@ -198,7 +198,7 @@ def bracketed(penalty: Penalty, line: Line, guess: float, tolerance: float) -> t
     slow = 0
     for _ in range(_ROUNDS):
         best = min(left, right, key=lambda point: point.value)
-        crossing, promised = _promising(left, right)
+        crossing, promised = _promising(left, right, penalty.a)
         if best.value - promised <= max(tolerance, _ROUNDING * abs(best.value)):
             break
         width = right.step - left.step
@@ -217,25 +217,25 @@ def _point(sums: LineSums, j: int, step: float) -> Point:
     return Point(step, float(sums.values[j]), float(sums.slopes[j]), float(sums.curvatures[j]))
 
 
-def _promising(left: Point, right: Point) -> tuple[float, float]:
+def _promising(left: Point, right: Point, curvature: float) -> tuple[float, float]:
     """Return a step in the bracket where the minimum is likely, and a lower bound on f there.
 
-    If the curvatures are equal (hinge losses), f is above both pieces, and the step is the minimum
-    of their maximum. Else f is only above its tangents. Then Newton's step from the flatter end is
-    better than the step where the tangents cross.
+    f has at least this curvature everywhere in the bracket, so it is above both parabolas that have
+    it and touch f at the ends. If f has no more at the ends (hinge losses), the step is the minimum
+    of their maximum. Else Newton's step from the flatter end is better.
     """
-    if left.curvature == right.curvature:
-        # The pieces differ by a linear function and cross once.
-        tilt = right.slope - right.curvature * (right.step - left.step) - left.slope
-        crossing = right.step
-        if tilt > 0.0:
-            crossing = left.step + (left.value - right.piece(left.step)) / tilt
-        step = min(max(crossing, right.bottom, left.step), left.bottom, right.step)
-        return step, max(left.piece(step), right.piece(step))
+    below = [end._replace(curvature=curvature) for end in (left, right)]
+    # The parabolas differ by a linear function and cross once.
+    tilt = right.slope - curvature * (right.step - left.step) - left.slope
+    crossing = right.step
+    if tilt > 0.0:
+        crossing = left.step + (left.value - below[1].piece(left.step)) / tilt
+    step = min(max(crossing, below[1].bottom, left.step), below[0].bottom, right.step)
+    promised = max(end.piece(step) for end in below)
+    if left.curvature == right.curvature == curvature:
+        return step, promised
     flatter = left if -left.slope < right.slope else right
-    width = right.step - left.step
-    crossing = (left.value - right.value + right.slope * width) / (right.slope - left.slope)
-    return flatter.bottom, left.value + left.slope * crossing
+    return flatter.bottom, promised
 
 
 # --- Arnosti's searches -----------------------------------------------------------------
