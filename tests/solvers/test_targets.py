@@ -153,3 +153,19 @@ def test_a_start_at_the_solution_is_certified_at_once(solver, loss):
     assert second.status == "converged"
     assert second.iteration <= 0.2 * first.iteration
     assert second.certificate.primal <= first.certificate.primal * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("solver", [*IN_MEMORY, "stream", "bm", "sbm"])
+@pytest.mark.parametrize("length", [1e30, 1e14])
+def test_scores_beyond_single_precision(solver, length):
+    """A fuzzer's find: rows of float32 and large targets made w infinite, and then NaN."""
+    X = np.array(
+        [[-2.5e-10, -8.6e-12, -1.0], [-2e-33, -6.7e-35, -7.4e-23], [1.8e-10, -6.2e-10, 1.0]]
+    )
+    y, cost = 1e15 * np.array([-12.5, 60.1, -1032.8]), np.array([7.3e8, 2.9e4, 1.1e-4])
+    X = (length * X).astype(np.float32)
+    rows = as_rows(X) if solver in IN_MEMORY else Blocks(X)
+    loss = TARGET_LOSSES["huber"](Shape(delta=1.36))
+    problem = Problem(rows, TargetRisk(y, cost, loss), Intercept.NONE)
+    _, monitor = solve(problem, solver, max_iter=50)
+    assert all(np.isfinite([each.primal, each.dual]).all() for each in monitor.history)

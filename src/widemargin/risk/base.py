@@ -170,6 +170,11 @@ class RowRisk(Risk):
     #: the largest slope of a row's dual term where its dual variable nears zero
     steepest = 1.0
 
+    @property
+    def at_zero(self) -> float:
+        """A bound on the value where all scores are zero."""
+        return float(self.cost.sum())
+
     @abstractmethod
     def part(self, begin: int, end: int) -> "RowRisk":
         """Return the risk of the rows from `begin` to `end`, without a copy."""

@@ -34,6 +34,11 @@ class TargetRisk(MarginRisk):
     def steepest(self) -> float:  # type: ignore[override]
         return float(np.abs(self.y[self.cost > 0.0]).max(initial=0.0))
 
+    @property
+    def at_zero(self) -> float:
+        with np.errstate(over="ignore"):
+            return float(self.losses(self.y).sum())
+
     def spread(self, has_offset: bool = False) -> float:
         targets = self.y[self.cost > 0.0]
         if has_offset and targets.size:

@@ -22,8 +22,24 @@ from widemargin.solvers.forecast import Forecast
 from widemargin.solvers.multiple import improved
 from widemargin.solvers.settings import CoordinateSettings
 
-# With longer rows, w could leave the range of single precision between two checks.
-_LARGEST_SQUARE = 1e30
+# Far enough from the largest number of single precision for what happens between two checks.
+_LARGEST = 1e30
+
+
+def fits_single(largest_square: float, at_zero: float) -> bool:
+    """Return whether w and the scores surely stay in the range of single precision.
+
+    While the dual value is above zero, |w|^2 / 2 is at most the sum of losses at scores of zero,
+    and no score is larger than |w| |x|.
+
+    Parameters
+    ----------
+    largest_square : float
+        The largest |x|^2.
+    at_zero : float
+        `RowRisk.at_zero`.
+    """
+    return max(largest_square, at_zero, largest_square * at_zero) < _LARGEST
 
 
 @dataclass(frozen=True)
@@ -147,7 +163,7 @@ class Descent(ABC):
             or self.monitor.tol < self.settings.checks.single_precision_tol
         ):
             return False
-        return float(rows.squared_norms().max(initial=0.0)) < _LARGEST_SQUARE
+        return fits_single(float(rows.squared_norms().max(initial=0.0)), self.problem.risk.at_zero)
 
     def _is_blurred(self, w_w: float, w_scores: float, primal: float) -> bool:
         """Return whether the tracked w differs too much from the w of alpha.

@@ -220,9 +220,9 @@ def _point(sums: LineSums, j: int, step: float) -> Point:
 def _promising(left: Point, right: Point, curvature: float) -> tuple[float, float]:
     """Return a step in the bracket where the minimum is likely, and a lower bound on f there.
 
-    f has at least this curvature everywhere in the bracket, so it is above both parabolas that have
-    it and touch f at the ends. If f has no more at the ends (hinge losses), the step is the minimum
-    of their maximum. Else Newton's step from the flatter end is better.
+    f has at least this curvature everywhere in the bracket, so it is above both parabolas that
+    have it and touch f at the ends. If f has no more at the ends (hinge losses), the step is the
+    minimum of their maximum. Else Newton's step from the flatter end is better.
     """
     below = [end._replace(curvature=curvature) for end in (left, right)]
     # The parabolas differ by a linear function and cross once.

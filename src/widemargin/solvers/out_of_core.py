@@ -25,6 +25,7 @@ from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Bound, MarginRisk
 from widemargin.solvers.absorbed import constant_feature, kept
+from widemargin.solvers.descent import fits_single
 from widemargin.solvers.multiple import improved
 from widemargin.solvers.pieces import Piece
 from widemargin.solvers.settings import OutOfCoreSettings
@@ -39,6 +40,8 @@ _BYTES_PER_FEATURE = 8 + 8 + 8
 _BLOCKS_AHEAD, _BLOCKS_IN_MEMORY = 2, 8
 _BLOCK_BYTES = 4 << 20
 _NO_MEAN_DOT, _NO_REST = np.empty(0), 0
+# Gap contributions are stored in single precision.
+_LARGEST_GAP = float(np.finfo(np.float32).max)
 
 #: a problem of two classes over rows on disk
 DiskProblem = Problem[BlockRows, MarginRisk]
@@ -85,6 +88,7 @@ class OutOfCore:
         self.seen_gap = risk.cost.astype(np.float32)
         # Random access to w takes half the time in single precision. Checks restore the exact w.
         single = monitor.tol >= settings.single_precision_tol
+        self.at_zero = risk.at_zero
         self.w = np.array(state.coef, dtype=np.float32 if single else np.float64)
         # [b, z, k] of the kernels
         self.offset = np.array([0.0, float(self.alpha @ risk.sign), 0.0])
@@ -108,6 +112,9 @@ class OutOfCore:
         part = slice(block.begin, block.end)
         norms = np.empty(size)
         row_kernels.squared_norms(block.arrays, 0, size, norms)
+        single = self.w.dtype == np.float32
+        if single and not fits_single(float(norms.max(initial=0.0)), self.at_zero):
+            self.w = self.w.astype(np.float64)
         piece = Piece(
             ids=np.arange(block.begin, block.end, dtype=np.uint32),
             arrays=block.arrays,
@@ -162,7 +169,7 @@ class OutOfCore:
                 self.tally,
             )
         self.alpha[piece.ids] = alpha
-        self.seen_gap[piece.ids] = seen_gap
+        self.seen_gap[piece.ids] = np.minimum(seen_gap, _LARGEST_GAP)
         self.visits += len(piece)
         self.monitor.iteration += len(piece) / self.n_counted
         return np.flatnonzero(status != kernels.SHRUNK)
@@ -213,7 +220,8 @@ class OutOfCore:
                 some = risk.part(part.start, part.stop)
                 self.alpha[part] = some.unsigned(found.A[part])
                 scores = found.scores[part] + found.offset
-                self.seen_gap[part] = some.row_gaps(scores, self.alpha[part])
+                gaps = some.row_gaps(scores, self.alpha[part])
+                self.seen_gap[part] = np.minimum(gaps, _LARGEST_GAP)
             self.w[:] = found.combined
             self.offset[1] = float(found.A.sum())
             if problem.intercept is Intercept.FREE:
