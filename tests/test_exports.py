@@ -11,13 +11,13 @@ import pandas as pd
 import pytest
 from sklearn.preprocessing import StandardScaler
 
-from widemargin import LinearRanker, LinearSVC, OrdinalSVC, TableFeatures
+from widemargin import LinearRanker, LinearSVC, LinearSVR, OrdinalSVC, TableFeatures
 from widemargin.arrays import on_host
 from widemargin.model_io import ModelFileError, is_liblinear, read_liblinear, write_liblinear
 from widemargin.model_io.exports import ExportError, exported
 
 COMPILER = shutil.which("cc") or shutil.which("gcc")
-KINDS = ("two", "several", "words", "ordinal", "rank")
+KINDS = ("two", "several", "words", "ordinal", "rank", "numbers")
 
 
 def frame(n=90):
@@ -68,6 +68,8 @@ def fitted(kind, X):
     y = rng.integers(0, 2 if kind == "two" else 4, X.shape[0])
     if kind == "rank":
         return LinearRanker().fit(X, y)
+    if kind == "numbers":
+        return LinearSVR(random_state=0).fit(X, y + 0.5 * rng.normal(size=y.size))
     if kind == "ordinal":
         return OrdinalSVC(C=0.1).fit(X, y + 3)
     return LinearSVC(random_state=0).fit(X, np.array(list("wxyz"))[y] if kind == "words" else y)
@@ -76,6 +78,8 @@ def fitted(kind, X):
 def scores_and_labels(model, X):
     if isinstance(model, OrdinalSVC):
         return model.score_samples(X)[:, None], model.predict(X)
+    if isinstance(model, LinearSVR):
+        return model.predict(X)[:, None], None
     scores = on_host(model.decision_function(X)).reshape(X.shape[0], -1)
     return scores, None if isinstance(model, LinearRanker) else model.predict(X)
 
@@ -134,7 +138,7 @@ PRINTING = """
 class TestC:
     def printing(self, kind, row):
         label = f'printf("%s", widemargin_labels[widemargin_predict({row})]);'
-        body = PRINTING.replace("LABEL", "" if kind == "rank" else label)
+        body = PRINTING.replace("LABEL", "" if kind in ("rank", "numbers") else label)
         return body.replace("ROW", row)
 
     def compare(self, lines, expected):
@@ -242,6 +246,23 @@ class TestLiblinear:
         np.testing.assert_array_equal(again.predict(X), model.predict(X))
         assert again.fit_intercept is intercept
 
+    @pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
+    @pytest.mark.parametrize("intercept", [True, False])
+    def test_regression_there_and_back(self, tmp_path, loss, intercept):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(60, 4)), rng.normal(size=60)
+        path = tmp_path / "m.txt"
+        model = LinearSVR(loss=loss, fit_intercept=intercept, random_state=0).fit(X, y)
+        write_liblinear(model, path)
+        again = read_liblinear(path)
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+        assert (again.loss, again.fit_intercept) == (loss, intercept)
+
+    def test_several_targets_are_refused(self, tmp_path):
+        X = np.random.default_rng(0).normal(size=(20, 2))
+        with pytest.raises(ValueError, match="one target, not 2"):
+            write_liblinear(LinearSVR().fit(X, X), tmp_path / "m.txt")
+
     def test_labels_in_the_order_of_the_data(self, tmp_path):
         """LIBLINEAR lists labels as they come; the first one is the positive class."""
         path = tmp_path / "m.txt"
@@ -258,7 +279,8 @@ class TestLiblinear:
     @pytest.mark.parametrize(
         ("text", "words"),
         [
-            ("solver_type L2R_L2LOSS_SVR\nw\n", "makes no classes"),
+            ("solver_type L2R_L2LOSS_SVR\nw\n", "nr_feature is missing"),
+            ("solver_type ONECLASS_SVM\nw\n", "makes neither classes nor regression"),
             ("solver_type MCSVM_CS\nnr_class 2\n", "cut short"),
             ("solver_type MCSVM_CS\nw\n", "nr_class is missing"),
             ("solver_type MCSVM_CS\nnr_class x\nw\n", "not a LIBLINEAR model"),
@@ -295,7 +317,7 @@ class TestSklearn:
         twin = joblib.load(io.BytesIO(exported(features, model, "sklearn")))
         assert type(twin[-1]).__module__.startswith("sklearn.")
         found = twin.predict(unseen())
-        if kind == "rank":
+        if kind in ("rank", "numbers"):
             np.testing.assert_allclose(found, scores[:, 0], rtol=1e-12, atol=1e-12)
         else:
             assert found.tolist() == labels.tolist()
@@ -333,7 +355,7 @@ class TestRefusals:
 
     def test_models_without_classes(self):
         _, scaler, model, _ = of_numbers("rank")
-        with pytest.raises(ExportError, match="only classifiers"):
+        with pytest.raises(ExportError, match="only classes and regression"):
             exported(scaler, model, "liblinear")
 
     def test_labels_of_text_in_liblinear(self):

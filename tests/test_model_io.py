@@ -12,7 +12,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 from sklearn.exceptions import NotFittedError
 
-from widemargin import LinearRanker, LinearSVC, OrdinalSVC, certify
+from widemargin import LinearRanker, LinearSVC, LinearSVR, OrdinalSVC, certify
 from widemargin.losses import LOSSES
 from widemargin.model_io import ModelFileError, load_model, save_model, write_liblinear
 from widemargin.monitor import STATUSES
@@ -636,6 +636,17 @@ class TestLiblinear:
         np.testing.assert_array_equal(labels, model.predict(X))
         ours = model.decision_function(X).reshape(len(X), -1)
         np.testing.assert_allclose(np.array(values)[:, : ours.shape[1]], ours, rtol=1e-12)
+
+    @pytest.mark.parametrize("fit_intercept", [True, False])
+    def test_liblinear_predicts_the_same_numbers(self, tmp_path, fit_intercept):
+        liblinear = pytest.importorskip("liblinear.liblinearutil")
+        X, _ = problem(LABELS["int"])
+        y = X @ np.arange(1.0, X.shape[1] + 1.0) + 2.0
+        model = LinearSVR(fit_intercept=fit_intercept).fit(X, y)
+        path = tmp_path / "liblinear.txt"
+        write_liblinear(model, path)
+        labels, _, _ = liblinear.predict([], X, liblinear.load_model(str(path)), "-q")
+        np.testing.assert_allclose(labels, model.predict(X), rtol=1e-12)
 
     @pytest.mark.parametrize("classes", [["a", "b"], [0.5, 1.0], [False, True], [1, 2**31]])
     def test_other_labels_are_refused(self, tmp_path, classes):

@@ -61,8 +61,9 @@ def stopped_early(model: Fitted) -> bool:
 
 
 def part_names(model: Fitted) -> list[str]:
-    """Return the classes of one-versus-rest problems; empty for a single problem."""
-    return class_names(model) if model.certificate_.parts else []
+    """Return the classes or targets of several problems; empty for a single problem."""
+    parts = model.certificate_.parts
+    return (class_names(model) or [f"target {j}" for j in range(len(parts))]) if parts else []
 
 
 def total_curve(curves: list[HistoryCurve], by: str) -> HistoryCurve:

@@ -57,14 +57,15 @@ def test_the_schema_is_one():
     assert set(SCHEMA["$defs"]) == {*get_command(app).commands, "certificate"}
 
 
-@pytest.mark.parametrize("task", ["classify", "rank", "ordinal"])
+@pytest.mark.parametrize("task", ["classify", "rank", "ordinal", "regress"])
 def test_rows(rows, tmp_path, task):
     model = tmp_path / "m.wm"
     check("train", rows, "--task", task, "--out", model)
     check("tune", rows, "--task", task, "--Cs", "0.1,1", "--folds", "3")
     scores = ["--scores"] if task == "ordinal" else []
     found = check("predict", model, rows, *scores)
-    assert len(found["scores" if task != "classify" else "labels"]) == 60
+    named = {"classify": "labels", "regress": "predictions"}.get(task, "scores")
+    assert len(found[named]) == 60
     check("evaluate", model, rows)
     check("show", model)
     check("certify", model, rows)

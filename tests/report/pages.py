@@ -6,10 +6,10 @@ from html import unescape
 from html.parser import HTMLParser
 
 import numpy as np
-from sklearn.datasets import load_digits, make_classification
+from sklearn.datasets import load_digits, make_classification, make_regression
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin import LinearRanker, LinearSVC, LinearSVCCV, OrdinalSVC
+from widemargin import LinearRanker, LinearSVC, LinearSVCCV, LinearSVR, OrdinalSVC
 
 #: attributes by which a page could load something
 LOADING = {"src", "srcset", "data", "poster", "background", "action"}
@@ -40,6 +40,12 @@ def ranking():
 def ordinal():
     _, X, y, _ = ranking()
     return OrdinalSVC().fit(X, y), X, y
+
+
+def numbers(loss="epsilon_insensitive"):
+    """A regressor, and the rows it was trained on."""
+    X, y = make_regression(200, 5, noise=20.0, random_state=0)
+    return LinearSVR(loss=loss, quantile=0.8, C=10.0, random_state=0).fit(X, y), X, y
 
 
 def searched():

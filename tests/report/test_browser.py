@@ -4,7 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
-from report.pages import ordinal, ranking, searched, ten_classes, two_classes
+from report.pages import numbers, ordinal, ranking, searched, ten_classes, two_classes
 
 ARGUMENTS = (
     "--no-sandbox",
@@ -37,7 +37,7 @@ def pages(tmp_path_factory):
         return ten_classes(C=10.0, max_iter=2)
 
     paths = {}
-    for make in (two_classes, ten_classes, ranking, ordinal, searched, early):
+    for make in (two_classes, ten_classes, ranking, ordinal, numbers, searched, early):
         model, X, y, *qid = make()
         paths[make.__name__] = folder / f"{make.__name__}.html"
         names = [f"a name that is longer than any column {j}" for j in range(X.shape[1])]

@@ -10,20 +10,31 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from data.on_disk import write
-from report.pages import Page, ordinal, ranking, report, searched, ten_classes, two_classes
+from report.pages import (
+    Page,
+    numbers,
+    ordinal,
+    ranking,
+    report,
+    searched,
+    ten_classes,
+    two_classes,
+)
 from sklearn.base import clone
 from sklearn.calibration import calibration_curve
-from sklearn.datasets import load_digits, load_iris, make_classification
+from sklearn.datasets import load_digits, load_iris, make_classification, make_regression
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import (
     average_precision_score,
     brier_score_loss,
     confusion_matrix,
+    mean_absolute_error,
     precision_recall_fscore_support,
+    r2_score,
     roc_auc_score,
 )
 
-from widemargin import LinearRanker, LinearSVC, load_model, open_rows, save_model
+from widemargin import LinearRanker, LinearSVC, LinearSVR, load_model, open_rows, save_model
 from widemargin.metrics import mean_average_precision, ndcg, pairwise_accuracy
 
 SCRIPT = "<script>alert('x')</script>"
@@ -147,6 +158,38 @@ def test_ordered_classes(tmp_path):
     assert "the thresholds between classes" in page.text
 
 
+def test_numbers(tmp_path):
+    model, X, y = numbers()
+    page = report(model, tmp_path, X, y)
+    predicted = model.predict(X)
+    assert f"R2 {r2_score(y, predicted):.3f}" in page.text
+    assert f"mean absolute error {mean_absolute_error(y, predicted):.4f}" in page.text
+    assert "by the normal approximation" in page.text
+    assert "Predicting the mean of these rows for every row: 0.000" in page.text
+    assert "no linear function has an objective below" in page.text
+    half = np.median(np.abs(y - predicted))
+    assert f"Half of the rows have an error of at most {half:.4g}" in page.text
+    middle = np.median(y[np.argsort(predicted)[-10:]])
+    assert f"median of the true targets {middle:.4g}" in page.text
+
+
+def test_quantiles(tmp_path):
+    model, X, y = numbers("pinball")
+    text = report(model, tmp_path, X, y).text
+    assert f"Rows at or below the prediction {100 * np.mean(y <= model.predict(X)):.1f}" in text
+    assert "Asked for: 80.0" in text
+
+
+def test_several_targets(tmp_path):
+    X, y = make_regression(100, 5, n_targets=3, noise=20.0, random_state=0)
+    model = LinearSVR(C=10.0, random_state=0).fit(X, y)
+    text = report(model, tmp_path).text
+    assert "Targets" in text
+    assert {"target 0", "target 1", "target 2"} <= set(re.findall(r"target \d", text))
+    with pytest.raises(ValueError, match="3 targets; rows are judged by one"):
+        report(model, tmp_path, X, y)
+
+
 def test_a_search_for_c(tmp_path):
     model, X, y = searched()
     page = report(model, tmp_path, X, y)
@@ -223,7 +266,7 @@ def test_what_users_write_is_text(tmp_path):
     assert '" onload="x' in page.text
 
 
-@pytest.mark.parametrize("make", [two_classes, ten_classes, ranking, ordinal, searched])
+@pytest.mark.parametrize("make", [two_classes, ten_classes, ranking, ordinal, numbers, searched])
 def test_nothing_is_loaded(make, tmp_path):
     model, X, y, *qid = make()
     page = report(model, tmp_path, X, y, **dict(zip(["qid"], qid)))
@@ -256,7 +299,7 @@ def test_groups_of_rows_on_disk(tmp_path):
     assert page.tiles()["groups"] == "12"
 
 
-@pytest.mark.parametrize("make", [two_classes, ranking, ordinal])
+@pytest.mark.parametrize("make", [two_classes, ranking, ordinal, numbers])
 def test_a_model_from_a_file(make, tmp_path):
     model, X, y, *_ = make()
     save_model(model, tmp_path / "model.wm")
@@ -296,7 +339,7 @@ def test_rows_without_an_order_have_no_metric(tmp_path):
     assert page.tiles()["pairwise accuracy"] == "undefined"
 
 
-@pytest.mark.parametrize("make", [two_classes, ten_classes, ranking, ordinal, searched])
+@pytest.mark.parametrize("make", [two_classes, ten_classes, ranking, ordinal, numbers, searched])
 def test_training_rows_are_called_so(make, tmp_path):
     if make is two_classes:
         X, y = load_iris(return_X_y=True)
@@ -359,7 +402,7 @@ def test_a_report_is_saved_when_asked(tmp_path):
     assert (tmp_path / "page.html").read_text("utf-8") == made.html
 
 
-@pytest.mark.parametrize("make", [two_classes, ten_classes, ranking, ordinal, searched])
+@pytest.mark.parametrize("make", [two_classes, ten_classes, ranking, ordinal, numbers, searched])
 def test_models_say_what_they_are(make):
     model = make()[0]
     certificate = str(model.certificate_)

@@ -18,8 +18,9 @@ from widemargin.metrics import ndcg
 from widemargin.report.calibration import calibration
 from widemargin.report.confusion import Confusion
 from widemargin.report.decisions import Thresholds, decisions
+from widemargin.report.forecasts import forecast_charts
 from widemargin.report.intervals import intervals
-from widemargin.report.measures import Judged
+from widemargin.report.measures import Forecast, Judged, measure
 
 LABELS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=40)
 SCORES = st.lists(
@@ -132,6 +133,34 @@ def test_the_interval_of_the_area_is_about_that_of_the_bootstrap():
     found = intervals(object(), judged_of(positive.astype(int), scores > 0, scores))
     expected = resampled(lambda rows: roc_auc_score(positive[rows], scores[rows]), 300, 1000)
     np.testing.assert_allclose(found["roc_area"], expected, atol=0.015)
+
+
+@pytest.mark.parametrize("quantile", [None, 0.8])
+def test_the_intervals_of_errors_are_about_those_of_the_bootstrap(quantile):
+    rng = np.random.default_rng(0)
+    true = 5.0 * rng.normal(size=400)
+    predicted = true + rng.standard_t(8, size=400)
+    found = intervals(object(), Forecast(true, predicted, quantile))
+    assert set(found) == set(measure(object(), Forecast(true, predicted, quantile)))
+    for name in found:
+
+        def value(rows, name=name):
+            return measure(object(), Forecast(true[rows], predicted[rows], quantile))[name]
+
+        expected = resampled(value, 400, 1000)
+        width = expected[1] - expected[0]
+        np.testing.assert_allclose(found[name], expected, atol=0.15 * width)
+
+
+def test_targets_that_are_all_the_same():
+    forecast = Forecast(np.ones(9), np.ones(9))
+    assert measure(object(), forecast) == {
+        "r2": None,
+        "mean_absolute_error": 0.0,
+        "root_mean_squared_error": 0.0,
+    }
+    assert intervals(object(), forecast) == {}
+    assert forecast_charts(forecast) == []
 
 
 def test_groups_are_resampled_for_rankings():

@@ -99,7 +99,10 @@ def train(
     no_header: table_options.NoHeader = False,
     encoding: table_options.Encoding = "utf-8",
     C: options.Cost = 1.0,
-    loss: options.Loss = options.LossName["squared_hinge"],
+    loss: options.Loss = None,
+    epsilon: options.Epsilon = 0.0,
+    delta: options.Delta = 1.0,
+    quantile: options.Quantile = 0.5,
     multi_class: options.MultiClass = options.MultiClassName.ovr,
     normalization: options.Normalization = options.NormalizationName.pairs,
     solver: options.Solver = "auto",
@@ -132,6 +135,7 @@ def train(
       ordinal   ordered classes, such as stars or stages
       roc       two numbers, the larger one is the positive class; maximises
                 the area under the ROC curve (ROC AUC)
+      regress   numbers to predict, or their medians and quantiles: see --loss
 
     In a table, --target names the column of the labels. Numbers are standardised, text and
     dictionary columns are categories, dates become days, months, weekdays and hours, and missing
@@ -149,6 +153,7 @@ def train(
       widemargin train queries.txt --task rank --out ranker.wm
       widemargin train reviews.svm --task ordinal --out stars.wm
       widemargin train clicks.svm --task roc --out clicks.wm
+      widemargin train houses.csv --target price --task regress --out price.wm
       widemargin train shards/ --memory-budget 512MB --out model.wm
       widemargin train train.svm --out model.wm --report model.html
     """
@@ -181,7 +186,10 @@ def tune(
     plot: options.Plot = None,
     report: options.Report = None,
     feature_names: options.FeatureNames = None,
-    loss: options.Loss = options.LossName["squared_hinge"],
+    loss: options.Loss = None,
+    epsilon: options.Epsilon = 0.0,
+    delta: options.Delta = 1.0,
+    quantile: options.Quantile = 0.5,
     multi_class: options.MultiClass = options.MultiClassName.ovr,
     normalization: options.Normalization = options.NormalizationName.pairs,
     solver: options.Solver = "auto",
@@ -213,6 +221,7 @@ def tune(
       widemargin tune train.svm --Cs 0.1,1,10 --scoring f1 --out model.wm
       widemargin tune clicks --scoring roc_auc --folds 3 --plot curve.png
       widemargin tune wine.csv --target quality --task ordinal --out wine.wm
+      widemargin tune houses.csv --target price --task regress --out price.wm
     """
     from widemargin.cli import tuning
 

@@ -22,18 +22,18 @@ def predict(
     encoding: table_options.Encoding = "utf-8",
     json: options.Json = False,
 ) -> None:
-    """Predict a label or a score for every row, one per line.
+    """Predict a label, a score or a number for every row, one per line.
 
     The labels in DATA are ignored; they can be any number. Features that the model was not
     trained on are ignored, too.
 
     Models of the tasks rank and roc predict scores: higher scores rank higher. Models of the
-    tasks classify and ordinal predict labels. With --scores, each line is the label, a tab and
-    the score. For two classes, a positive score means the larger label. For more classes,
-    there is one score per class, in increasing order of the labels, and the largest one
-    decides. For ordinal labels, the score increases with the label. With --probability, each
-    line has the probability of each class in the same order; this needs a model that was
-    trained with --probability.
+    task regress predict numbers, and those of the tasks classify and ordinal labels. With
+    --scores, each line is the label, a tab and the score. For two classes, a positive score
+    means the larger label. For more classes, there is one score per class, in increasing order
+    of the labels, and the largest one decides. For ordinal labels, the score increases with the
+    label. With --probability, each line has the probability of each class in the same order;
+    this needs a model that was trained with --probability.
 
     \b
     Examples:
@@ -82,6 +82,9 @@ def evaluate(
       ordinal   mean absolute error in ranks, accuracy, pairwise accuracy
       roc       ROC AUC and average precision; also for a model of the task
                 rank, if DATA has two labels and no qid
+      regress   R2, mean absolute error, root of the mean squared error; for
+                the pinball loss the mean loss and the fraction of rows at or
+                below the prediction
 
     A metric that does not exist for these rows, such as NDCG without a grade above 0, is printed
     as undefined.

@@ -6,19 +6,19 @@ import numpy as np
 import typer
 from sklearn.metrics import precision_recall_fscore_support
 
-from widemargin import LinearRanker
 from widemargin.cli import reporting
 from widemargin.cli.errors import BadInput, complain, reading, shown
 from widemargin.cli.inputs import read_model, read_rows
 from widemargin.cli.table_options import TableOptions
+from widemargin.fitted import Classifier
 from widemargin.labels import whole_labels
-from widemargin.report.measures import Judged, as_text, judge, measure
+from widemargin.report.measures import Forecast, Judged, as_text, judge, measure
 from widemargin.words import count, listed
 
 __all__ = ["as_columns", "as_text", "by_class", "check_labels", "evaluate_rows"]
 
 
-def evaluate_rows(context: typer.Context) -> tuple[dict[str, float | None], Judged]:
+def evaluate_rows(context: typer.Context) -> tuple[dict[str, float | None], Judged | Forecast]:
     """Return the measures of a model on the rows of a command; write a report if it asks so."""
     given = context.params
     name, data, report = given["model"], given["data"], given["report"]
@@ -27,7 +27,7 @@ def evaluate_rows(context: typer.Context) -> tuple[dict[str, float | None], Judg
     if report is not None and not loaded.certified:
         raise BadInput(f"--report: {name} is LIBLINEAR's, and has no certificate to report")
     rows = read_rows(data, loaded, TableOptions.of(context), labelled=True)
-    if not isinstance(model, LinearRanker):
+    if isinstance(model, Classifier):
         with reading(data[0]):
             problem = check_labels(rows.y, model.classes_)
         if problem:
@@ -65,9 +65,9 @@ def check_labels(y: np.ndarray, classes: np.ndarray) -> str:
     return ""
 
 
-def by_class(judged: Judged) -> list[dict[str, Any]]:
-    """Return precision, recall, F1 and support of each class; nothing for a ranking."""
-    if judged.predicted is None:
+def by_class(judged: Judged | Forecast) -> list[dict[str, Any]]:
+    """Return precision, recall, F1 and support of each class; nothing without classes."""
+    if isinstance(judged, Forecast) or judged.predicted is None:
         return []
     places = np.arange(judged.labels.size)
     labels = whole_labels(judged.labels).tolist()

@@ -92,6 +92,8 @@ def check_data(task: TaskName, data: Data) -> None:
     _check_room(data.X.shape[1], labels.size if task is TaskName.classify else 1)
     if task is TaskName.classify:
         _check_whole(data.y)
+    elif task is TaskName.regress:
+        _check_numbers(data.y)
     elif task is TaskName.ordinal and labels.size < 2:
         raise ValueError(f"every row has the label {labels[0]}; --task ordinal needs two or more")
     elif task is TaskName.roc and labels.size != 2:
@@ -133,6 +135,15 @@ def _check_whole(y: np.ndarray) -> None:
         )
 
 
+def _check_numbers(y: np.ndarray) -> None:
+    """Refuse targets that are no finite numbers."""
+    if y.dtype.kind not in "iuf":
+        raise ValueError(f"row 0 (counted from 0) has the target {y[0]!s}, which is no number")
+    bad = np.flatnonzero(~np.isfinite(y))
+    if bad.size:
+        raise ValueError(f"row {bad[0]} (counted from 0) has the target {y[bad[0]]}")
+
+
 def estimator(context: typer.Context, kind: type, data: Data, **others: Any) -> Any:
     """Return an estimator of a kind whose parameters are the options of the same names.
 
@@ -147,6 +158,8 @@ def estimator(context: typer.Context, kind: type, data: Data, **others: Any) -> 
         "verbose": 0 if quiet else 1,
         **others,
     }
+    if values["loss"] is None:
+        del values["loss"]  # the default is the estimator's own
     wanted = kind().get_params(deep=False)
     return kind(**{name: values[name] for name in wanted if name in values})
 

@@ -1,15 +1,30 @@
 """Options as they were given on the command line, and checks that they fit together."""
 
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import EnumMeta
 from typing import Any, get_args
 
 import typer
 
 from widemargin.cli.errors import BadInput
-from widemargin.cli.options import ONLY_FOR, DeviceName, SolverName, TaskName
+from widemargin.cli.options import (
+    LOSSES_OF,
+    LOSSES_WITH,
+    ONLY_FOR,
+    DeviceName,
+    SolverName,
+    TaskName,
+)
 from widemargin.solvers.registry import RiskKind, names
+
+
+def loss_in_words(parameters: Mapping[str, Any]) -> str:
+    """Return the loss among an estimator's parameters, with its own parameter if it has one."""
+    loss = parameters["loss"]
+    own = [name for name, losses in LOSSES_WITH.items() if loss in losses]
+    shown = ", ".join(f"{name} = {parameters[name]:g}" for name in own)
+    return f"{loss} loss" + (f" ({shown})" if shown else "")
 
 
 def check_device(device: DeviceName) -> None:
@@ -74,12 +89,35 @@ def command_line(context: typer.Context) -> str:
 def check_task(context: typer.Context, task: TaskName, solver: SolverName) -> None:
     """Refuse options that do not apply to the task."""
     spelled = {option.name: option.opts[0] for option in context.command.params}
-    for name, only_task in ONLY_FOR.items():
-        if given(context, name) and task is not only_task:
-            raise _wrong_task(spelled[name], only_task, task)
-    for_all_tasks = names(risk=RiskKind.ANY, published=True)
-    if task is not TaskName.classify and solver not in ("auto", *for_all_tasks):
-        raise _wrong_task(f"--solver {solver}", TaskName.classify, task)
+    for name, tasks in ONLY_FOR.items():
+        if given(context, name) and task not in tasks:
+            raise _wrong_task(spelled[name], tasks, task)
+    fits: dict[TaskName, tuple[str, ...]] = {
+        TaskName.classify: names(published=True),
+        TaskName.regress: names(),
+    }
+    allowed = {each: fits.get(each, names(risk=RiskKind.ANY, published=True)) for each in TaskName}
+    if solver not in ("auto", *allowed[task]):
+        tasks = tuple(each for each in TaskName if solver in allowed[each])
+        raise _wrong_task(f"--solver {solver}", tasks, task)
+    if task is TaskName.regress and context.params["device"] is DeviceName.cuda:
+        raise BadInput("--device cuda: --task regress trains on the host")
+    _check_loss(context, task)
+
+
+def _check_loss(context: typer.Context, task: TaskName) -> None:
+    """Refuse a loss of another task, and options of other losses."""
+    if task not in LOSSES_OF:
+        return
+    loss = context.params["loss"] or LOSSES_OF[task][0]
+    if loss not in LOSSES_OF[task]:
+        tasks = tuple(each for each in LOSSES_OF if loss in LOSSES_OF[each])
+        raise _wrong_task(f"--loss {loss}", tasks, task)
+    for name, losses in LOSSES_WITH.items():
+        if given(context, name) and loss not in losses:
+            raise BadInput(
+                f"{as_option(name)} goes with --loss {' and '.join(losses)} only, not with {loss}"
+            )
 
 
 def check_intercept(no_intercept: bool, penalized_intercept: bool) -> None:
@@ -94,7 +132,6 @@ def check_names(report: str | None, feature_names: str | None) -> None:
         raise BadInput("--feature-names goes with --report only")
 
 
-def _wrong_task(option: str, only_task: TaskName, task: TaskName) -> BadInput:
-    return BadInput(
-        f"{option} goes with --task {only_task.value} only, not with --task {task.value}"
-    )
+def _wrong_task(option: str, tasks: tuple[TaskName, ...], task: TaskName) -> BadInput:
+    wanted = " and ".join(f"--task {each.value}" for each in tasks)
+    return BadInput(f"{option} goes with {wanted} only, not with --task {task.value}")

@@ -10,7 +10,7 @@ import scipy.sparse
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from widemargin import LinearRanker, TableFeatures
+from widemargin import TableFeatures
 from widemargin.cli import tables
 from widemargin.cli.errors import BadInput, naming, reading, shown
 from widemargin.cli.options import TaskName
@@ -18,6 +18,7 @@ from widemargin.cli.table_options import TableOptions
 from widemargin.data.formats import TEXT, format_of
 from widemargin.data.svmlight import read_svmlight
 from widemargin.data.tables import format_by_name
+from widemargin.fitted import Classifier
 from widemargin.labels import whole_labels
 from widemargin.model_io import is_liblinear, load_model, read_liblinear
 
@@ -112,9 +113,8 @@ def read_rows(paths: list[str], loaded: Loaded, options: TableOptions, labelled:
         return data._replace(X=scaled(loaded, data.X))
     with reading(tables.name_of(paths)):
         roles = [features.target, features.weight, features.group] if labelled else []
-        texts = (
-            not isinstance(loaded.model, LinearRanker) and loaded.model.classes_.dtype.kind in "UO"
-        )
+        model = loaded.model
+        texts = isinstance(model, Classifier) and model.classes_.dtype.kind in "UO"
         wanted = [role for role in roles if role is not None]
         return _from_table(
             tables.read(paths, features, options, wanted, texts), features, labelled

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from widemargin.losses import LOSSES
+from widemargin.losses import LOSSES, TARGET_LOSSES
 from widemargin.solvers.registry import SOLVERS, Place, RiskKind, names, only_for
 
 
@@ -17,6 +17,7 @@ class TaskName(StrEnum):
     rank = "rank"
     ordinal = "ordinal"
     roc = "roc"
+    regress = "regress"
 
 
 class DeviceName(StrEnum):
@@ -27,8 +28,10 @@ class DeviceName(StrEnum):
     auto = "auto"
 
 
-#: loss of a row inside or beyond its margin
-LossName = StrEnum("LossName", {name: name for name in LOSSES})  # type: ignore[misc]
+#: loss of a row
+LossName = StrEnum(  # type: ignore[misc]
+    "LossName", {name: name for name in (*LOSSES, *TARGET_LOSSES)}
+)
 
 
 if TYPE_CHECKING:
@@ -54,6 +57,12 @@ class NormalizationName(StrEnum):
 def _positive(value: float | None) -> float | None:
     if value is not None and not (value > 0 and math.isfinite(value)):
         raise typer.BadParameter(f"{value:g} is not a positive number.")
+    return value
+
+
+def _fraction(value: float) -> float:
+    if not 0.0 < value < 1.0:
+        raise typer.BadParameter(f"{value:g} is not a number between 0 and 1.")
     return value
 
 
@@ -115,19 +124,37 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-#: options of `train` that apply to a single task
+_CLASSES, _ROW_BY_ROW = (TaskName.classify,), (TaskName.classify, TaskName.regress)
+
+#: options of `train` that do not apply to all tasks, and those tasks
 ONLY_FOR = {
-    "loss": TaskName.classify,
-    "multi_class": TaskName.classify,
-    "no_intercept": TaskName.classify,
-    "penalized_intercept": TaskName.classify,
-    "class_weight": TaskName.classify,
-    "seed": TaskName.classify,
-    "memory_budget": TaskName.classify,
-    "checkpoint": TaskName.classify,
-    "probability": TaskName.classify,
-    "liblinear": TaskName.classify,
-    "normalization": TaskName.rank,
+    "loss": _ROW_BY_ROW,
+    "epsilon": (TaskName.regress,),
+    "delta": (TaskName.regress,),
+    "quantile": (TaskName.regress,),
+    "multi_class": _CLASSES,
+    "no_intercept": _ROW_BY_ROW,
+    "penalized_intercept": _ROW_BY_ROW,
+    "class_weight": _CLASSES,
+    "seed": _ROW_BY_ROW,
+    "memory_budget": _ROW_BY_ROW,
+    "checkpoint": _ROW_BY_ROW,
+    "probability": _CLASSES,
+    "liblinear": _ROW_BY_ROW,
+    "normalization": (TaskName.rank,),
+}
+
+#: losses of each task that has several; the first is the default
+LOSSES_OF = {
+    TaskName.classify: ("squared_hinge", *(name for name in LOSSES if name != "squared_hinge")),
+    TaskName.regress: tuple(TARGET_LOSSES),
+}
+
+#: options that go with some losses only
+LOSSES_WITH = {
+    "epsilon": ("epsilon_insensitive", "squared_epsilon_insensitive"),
+    "delta": ("huber",),
+    "quantile": ("pinball",),
 }
 
 
@@ -177,7 +204,37 @@ Cost = Annotated[
     ),
 ]
 Loss = Annotated[
-    LossName, typer.Option(help="classify: loss of a row inside or beyond its margin.")
+    LossName | None,
+    typer.Option(
+        help=f"Loss of a row. classify: {', '.join(LOSSES)}; squared_hinge by default. regress: "
+        f"{', '.join(TARGET_LOSSES)}; epsilon_insensitive by default.",
+        show_choices=False,
+        metavar="NAME",
+    ),
+]
+Epsilon = Annotated[
+    float,
+    typer.Option(
+        min=0.0,
+        metavar="NUMBER",
+        help="regress, the insensitive losses: errors up to this size have no loss.",
+    ),
+]
+Delta = Annotated[
+    float,
+    typer.Option(
+        callback=_positive,
+        metavar="NUMBER",
+        help="regress, loss huber: errors up to this size are squared, larger ones are not.",
+    ),
+]
+Quantile = Annotated[
+    float,
+    typer.Option(
+        callback=_fraction,
+        metavar="FRACTION",
+        help="regress, loss pinball: the part of the rows that shall be below the prediction.",
+    ),
 ]
 MultiClass = Annotated[
     MultiClassName,
@@ -198,9 +255,9 @@ Solver = Annotated[
     typer.Option(
         help="auto chooses by the data, the task and C. "
         + "; ".join(f"{name}: {SOLVERS[name].summary}" for name in names())
-        + f". {', '.join(only_for(Place.DISK))} are for rows on disk. Tasks other than classify "
-        f"have {', '.join(names(risk=RiskKind.ANY))} only. A name with -paper at its end is the "
-        "algorithm as published, which stops by the paper's own rule at --tol."
+        + f". {', '.join(only_for(Place.DISK))} are for rows on disk. rank, ordinal and roc have "
+        f"{', '.join(names(risk=RiskKind.ANY))} only. A name with -paper at its end is the "
+        "algorithm as published, for classify, which stops by the paper's own rule at --tol."
     ),
 ]
 Tol = Annotated[
@@ -227,31 +284,35 @@ MaxTime = Annotated[
 Device = Annotated[
     DeviceName,
     typer.Option(
-        help="Device to train on: cuda is a GPU (needs CuPy); auto takes a GPU if there is one."
+        help="Device to train on: cuda is a GPU (needs CuPy); auto takes a GPU if there is one. "
+        "regress trains on the host."
     ),
 ]
 MemoryBudget = Annotated[
     str | None,
     typer.Option(
         metavar="BYTES",
-        help="classify, rows on disk: memory for training, such as 512MB.  [default: 1GiB]",
+        help="classify and regress, rows on disk: memory for training, such as 512MB.  [default: "
+        "1GiB]",
     ),
 ]
 Checkpoint = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="classify, rows on disk: file to save the state of the run in; if it exists, "
-        "training resumes from it.",
+        help="classify and regress, rows on disk: file to save the state of the run in; if it "
+        "exists, training resumes from it.",
     ),
 ]
-NoIntercept = Annotated[bool, typer.Option("--no-intercept", help="classify: fit no intercept.")]
+NoIntercept = Annotated[
+    bool, typer.Option("--no-intercept", help="classify and regress: fit no intercept.")
+]
 PenalizedIntercept = Annotated[
     bool,
     typer.Option(
         "--penalized-intercept",
-        help="classify: penalise the intercept like a weight, as LIBLINEAR and scikit-learn's "
-        "LinearSVC do.",
+        help="classify and regress: penalise the intercept like a weight, as LIBLINEAR and "
+        "scikit-learn's LinearSVC and LinearSVR do.",
     ),
 ]
 ClassWeight = Annotated[
@@ -275,8 +336,8 @@ Seed = Annotated[
         min=0,
         max=2**32 - 1,
         metavar="N",
-        help="classify: random seed. The same seed and data give the same model, except with "
-        "--solver stream, which depends on the speed of the disk. Other tasks need no seed.",
+        help="classify and regress: random seed. The same seed and data give the same model, "
+        "except with --solver stream, which depends on the speed of the disk.",
     ),
 ]
 Probability = Annotated[
@@ -288,7 +349,7 @@ Probability = Annotated[
 ]
 Liblinear = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="classify: also write a LIBLINEAR model file."),
+    typer.Option(metavar="FILE", help="classify and regress: also write a LIBLINEAR model file."),
 ]
 Report = Annotated[
     str | None,
@@ -331,7 +392,9 @@ Scoring = Annotated[
         help="Score to maximise. classify: a scorer of scikit-learn, such as accuracy (the "
         "default), balanced_accuracy, f1, f1_macro, roc_auc or average_precision. rank: "
         "pairwise_accuracy (the default), ndcg or mean_average_precision. ordinal: "
-        "neg_mean_absolute_error (the default), accuracy or pairwise_accuracy. roc: roc_auc.",
+        "neg_mean_absolute_error (the default), accuracy or pairwise_accuracy. roc: roc_auc. "
+        "regress: r2 (the default), neg_mean_absolute_error, neg_root_mean_squared_error or "
+        "neg_mean_pinball_loss (the default with --loss pinball).",
     ),
 ]
 BestOut = Annotated[

@@ -3,6 +3,7 @@
 from typing import Any
 
 import typer
+from sklearn.base import is_regressor
 
 from widemargin import LinearRanker, LinearSVC
 from widemargin.cli.errors import BadInput, reading
@@ -21,6 +22,8 @@ def predict_rows(context: typer.Context) -> tuple[int, dict[str, list[Any]]]:
     ranks = isinstance(model, LinearRanker)
     if ranks and scores:
         raise BadInput(f"--scores: {name} ranks; it predicts scores without this option")
+    if is_regressor(model) and scores:
+        raise BadInput(f"--scores: {name} predicts numbers, and has no other scores")
     if probability and scores:
         raise BadInput("--probability and --scores exclude each other")
     if probability and not (isinstance(model, LinearSVC) and model.probability):
@@ -28,7 +31,9 @@ def predict_rows(context: typer.Context) -> tuple[int, dict[str, list[Any]]]:
     rows = read_rows(given["data"], loaded, TableOptions.of(context), labelled=False)
     results = {}
     with reading(given["data"][0]):  # rows on disk are read here
-        if not ranks:
+        if is_regressor(model):
+            results["predictions"] = model.predict(rows.X).tolist()
+        elif not ranks:
             results["labels"] = whole_labels(model.predict(rows.X)).tolist()
         if ranks or scores:
             results["scores"] = scores_of(model, rows.X).tolist()

@@ -9,7 +9,7 @@ from widemargin.cli.given import command_line
 from widemargin.cli.inputs import Data, is_text
 
 if TYPE_CHECKING:
-    from widemargin.report.measures import Judged
+    from widemargin.report.measures import Forecast, Judged
 
 
 def read_names(path: str | None, of_table: list[str] | None, n_features: int) -> list[str] | None:
@@ -45,7 +45,7 @@ def write(
 def write_judged(
     context: typer.Context,
     model: Any,
-    judged: "Judged",
+    judged: "Judged | Forecast",
     path: str,
     names: list[str] | None,
     *,
@@ -56,7 +56,7 @@ def write_judged(
     Parameters
     ----------
     context : Context of a command with the parameter `data`
-    judged : Judged
+    judged : Judged or Forecast
         Those rows.
     names : list of str or None
         Feature names. None numbers the features from 1 for svmlight text, else from 0.

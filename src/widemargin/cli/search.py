@@ -1,13 +1,19 @@
-"""Choice of C by cross-validation for models that order rows."""
+"""Choice of C by cross-validation for models that order rows or predict numbers."""
 
 import copy
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import (
+    mean_absolute_error,
+    mean_pinball_loss,
+    r2_score,
+    root_mean_squared_error,
+)
 from sklearn.model_selection import (
     BaseCrossValidator,
     GroupKFold,
@@ -16,7 +22,7 @@ from sklearn.model_selection import (
     StratifiedKFold,
 )
 
-from widemargin import OrdinalSVC
+from widemargin import LinearSVR, OrdinalSVC
 from widemargin.certificate import Certificate
 from widemargin.cli import fitting
 from widemargin.cli.inputs import Data
@@ -46,6 +52,18 @@ SCORERS: dict[str, dict[str, Callable[[Any, Data], float]]] = {
     "roc": {
         "roc_auc": lambda model, rows: pairwise_accuracy(rows.y, model.predict(rows.X)),
     },
+    "regress": {
+        "r2": lambda model, rows: r2_score(rows.y, model.predict(rows.X)),
+        "neg_mean_absolute_error": lambda model, rows: (
+            -mean_absolute_error(rows.y, model.predict(rows.X))
+        ),
+        "neg_root_mean_squared_error": lambda model, rows: (
+            -root_mean_squared_error(rows.y, model.predict(rows.X))
+        ),
+        "neg_mean_pinball_loss": lambda model, rows: (
+            -mean_pinball_loss(rows.y, model.predict(rows.X), alpha=model.quantile)
+        ),
+    },
 }
 
 
@@ -57,14 +75,14 @@ def _mean_error(model: OrdinalSVC, rows: Data) -> float:
 
 
 @dataclass
-class OrderSearch:
+class FoldSearch:
     """Trains a model for each C and fold, and then the best C on all rows.
 
     Its fitted attributes are those of `LinearSVCCV`.
 
     Parameters
     ----------
-    model : LinearRanker or OrdinalSVC
+    model : LinearRanker, OrdinalSVC or LinearSVR
         What to train; its C is set.
     Cs : ndarray of shape (n_Cs,)
     folds : int
@@ -83,9 +101,13 @@ class OrderSearch:
     task: str
     max_time: float | None = None
     verbose: int = 0
-    loss: str = field(default="pairwise hinge", init=False)
 
-    def fit(self, rows: Data) -> "OrderSearch":
+    @property
+    def loss(self) -> str:
+        """Name of the loss of the models."""
+        return self.model.loss if isinstance(self.model, LinearSVR) else "pairwise hinge"
+
+    def fit(self, rows: Data) -> "FoldSearch":
         """Search for the best C."""
         splitter = _splitter(self.task, self.folds, rows)
         splits = list(splitter.split(np.zeros((rows.y.size, 1)), rows.y, rows.qid))
@@ -137,7 +159,7 @@ class OrderSearch:
 
 
 def _splitter(task: str, folds: int, rows: Data) -> BaseCrossValidator:
-    if task == "rank":
+    if task in ("rank", "regress"):
         return (
             KFold(folds, shuffle=True, random_state=0) if rows.qid is None else GroupKFold(folds)
         )

@@ -46,12 +46,13 @@ def show(model: options.Model, top: Top = 10, json: options.Json = False) -> Non
 
 def summarise(loaded: "Loaded", top: int) -> dict[str, Any]:
     """Return what `show` prints of a model."""
-    from widemargin import LinearRanker, OrdinalSVC
+    from widemargin import OrdinalSVC
     from widemargin.estimators.certify import training_rows
+    from widemargin.fitted import Classifier
 
     model, features = loaded.model, loaded.features
     summary: dict[str, Any] = {"estimator": type(model).__name__}
-    if not isinstance(model, LinearRanker):
+    if isinstance(model, Classifier):
         summary["classes"] = model.classes_.tolist()
     summary["features"] = model.n_features_in_
     summary["parameters"] = model.get_params()
@@ -81,16 +82,19 @@ def summarise(loaded: "Loaded", top: int) -> dict[str, Any]:
 
 
 def _weights(loaded: "Loaded", top: int) -> list[dict[str, Any]]:
-    """Return the largest weights of each class; of one problem, if there are two classes."""
+    """Return the largest weights of each class or target; of one problem, if it is one."""
     import numpy as np
 
     from widemargin import LinearSVC
+    from widemargin.curves import part_names
 
     model, names = loaded.model, loaded.names
     rows = np.atleast_2d(model.coef_)
     classes: list[Any] = [None]
     if isinstance(model, LinearSVC):
         classes = model.classes_.tolist()[-len(rows) :]
+    elif len(rows) > 1:
+        classes = part_names(model)
     parts = []
     for label, weights in zip(classes, rows):
         largest = np.argsort(-np.abs(weights), kind="stable")[:top]
@@ -111,6 +115,7 @@ def _weights(loaded: "Loaded", top: int) -> list[dict[str, Any]]:
 
 
 def _as_text(summary: dict[str, Any]) -> dict[str, str]:
+    from widemargin.cli.given import loss_in_words
     from widemargin.words import count, listed
 
     lines = {"model": summary["estimator"]}
@@ -133,7 +138,7 @@ def _as_text(summary: dict[str, Any]) -> dict[str, str]:
         lines["scale"] = "features are divided by their standard deviations"
     if "solver" in summary:
         parameters = summary["parameters"]
-        loss = f"{parameters['loss']} loss, " if "loss" in parameters else ""
+        loss = f"{loss_in_words(parameters)}, " if "loss" in parameters else ""
         lines["training"] = (
             f"{loss}C = {parameters['C']:g}, solver {summary['solver']}, {summary['status']}"
         )

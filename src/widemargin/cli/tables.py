@@ -169,8 +169,8 @@ def weights(name: str, values: pa.ChunkedArray) -> np.ndarray:
 def check_classes(name: str, y: np.ndarray) -> None:
     """Refuse a target of quantities."""
     advice = (
-        "a model of quantities is not offered: cut them into classes, or use --task ordinal "
-        "(ordered classes) or --task rank (the order of the rows)"
+        "use --task regress, which predicts numbers, --task ordinal (ordered classes) or --task "
+        "rank (the order of the rows), or cut them into classes"
     )
     if y.dtype.kind == "f":
         row = int(np.argmax(y != np.trunc(y)))
@@ -194,7 +194,7 @@ def _checked(
             if task is not TaskName.classify and (is_text(dtype) or kind_of(dtype) == "category"):
                 raise ValueError(
                     f"the target {options.target!r} holds text, and --task {task.value} needs "
-                    "numbers, which have an order"
+                    "numbers"
                 )
         yield batch
 

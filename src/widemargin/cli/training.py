@@ -8,13 +8,14 @@ import numpy as np
 import scipy.sparse
 import typer
 
-from widemargin import LinearRanker, LinearSVC, OrdinalSVC, progress
+from widemargin import LinearRanker, LinearSVC, LinearSVR, OrdinalSVC, progress
 from widemargin.cli import compiling, fitting, output, reporting
 from widemargin.cli.errors import complain, naming, reading
-from widemargin.cli.given import as_option
+from widemargin.cli.given import as_option, loss_in_words
 from widemargin.cli.inputs import Data, Loaded
 from widemargin.cli.options import TaskName
 from widemargin.curves import iteration_unit, stopped_early
+from widemargin.fitted import Classifier, Ordering
 from widemargin.model_io import liblinear_labels, write_liblinear
 from widemargin.words import count, shape_in_words
 
@@ -36,7 +37,8 @@ def run(context: typer.Context) -> None:
     liblinear = given["liblinear"]
     if liblinear is not None:
         with reading(liblinear):
-            liblinear_labels(rows.y)  # fail before the training rather than after it
+            if task is TaskName.classify:
+                liblinear_labels(rows.y)  # fail before the training rather than after it
             if preparation is not None:
                 raise ValueError("LIBLINEAR's format holds neither tables nor scales; see export")
 
@@ -68,7 +70,11 @@ def run(context: typer.Context) -> None:
 
 def make_model(context: typer.Context, data: Data) -> Any:
     """Return the estimator that the options of `train` describe."""
-    kinds = {TaskName.classify: LinearSVC, TaskName.ordinal: OrdinalSVC}
+    kinds: dict[TaskName, type] = {
+        TaskName.classify: LinearSVC,
+        TaskName.ordinal: OrdinalSVC,
+        TaskName.regress: LinearSVR,
+    }
     return fitting.estimator(context, kinds.get(context.params["task"], LinearRanker), data)
 
 
@@ -104,11 +110,11 @@ def warn_of_scales(model: Any, data: Data) -> None:
 def summarise(task: TaskName, model: Any, data: Data) -> dict[str, Any]:
     """Return a summary of a fit."""
     size = {"rows": data.X.shape[0], "features": data.X.shape[1]}
-    if not isinstance(model, LinearRanker):
+    if isinstance(model, Classifier):
         size["classes"] = model.classes_.tolist()
     if task is TaskName.rank:
         size["groups"] = 1 if data.qid is None else len(np.unique(data.qid))
-    if task is not TaskName.classify:
+    if isinstance(model, Ordering):
         size["pairs"] = model.n_pairs_
     quality = {"roc_area": model.score(data.X, data.y)} if task is TaskName.roc else {}
     return {
@@ -128,7 +134,7 @@ def as_text(summary: dict[str, Any], model: Any, data: Data) -> dict[str, str]:
     lines = {
         "task": summary["task"],
         "data": f"{_size(summary, data)}, read in {summary['read_seconds']:.2f} s",
-        "training": f"{_loss(model)} loss, C = {model.C:g}, solver {model.solver_}, "
+        "training": f"{_loss(model)}, C = {model.C:g}, solver {model.solver_}, "
         f"{count(model.n_iter_, iteration_unit(model))}, {summary['fit_seconds']:.2f} s"
         + (", ended by its paper's rule" if model.status_ == "published" else ""),
         "result": str(model.certificate_),
@@ -150,6 +156,8 @@ def _size(summary: dict[str, Any], data: Data) -> str:
 
 
 def _loss(model: Any) -> str:
-    if not isinstance(model, LinearSVC):
-        return "pairwise hinge"
-    return "crammer_singer" if model.multi_class == "crammer_singer" else model.loss
+    if not isinstance(model, LinearSVC | LinearSVR):
+        return "pairwise hinge loss"
+    if isinstance(model, LinearSVC) and model.multi_class == "crammer_singer":
+        return "crammer_singer loss"
+    return loss_in_words(model.get_params())

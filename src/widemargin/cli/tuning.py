@@ -12,16 +12,17 @@ from rich.table import Table
 from sklearn.metrics import get_scorer_names
 from sklearn.model_selection import StratifiedGroupKFold
 
-from widemargin import LinearRanker, LinearSVCCV, OrdinalSVC
+from widemargin import LinearRanker, LinearSVCCV, LinearSVR, OrdinalSVC
 from widemargin.cli import compiling, fitting, output, plotting, reporting
 from widemargin.cli.errors import BadInput, complain, naming, reading
 from widemargin.cli.given import as_option, given_options
 from widemargin.cli.inputs import Data, Loaded
 from widemargin.cli.options import TaskName
-from widemargin.cli.search import SCORERS, OrderSearch
+from widemargin.cli.search import SCORERS, FoldSearch
 from widemargin.cli.table_options import FOR_TABLES
 from widemargin.curves import caveats, score_name
 from widemargin.estimators.validation import check_costs
+from widemargin.fitted import Classifier
 from widemargin.words import count, percent_at_most, shape_in_words
 
 # Options that `tune` and `train` share.
@@ -33,6 +34,9 @@ _SHARED = (
     "scale",
     *FOR_TABLES,
     "loss",
+    "epsilon",
+    "delta",
+    "quantile",
     "multi_class",
     "solver",
     "tol",
@@ -56,7 +60,7 @@ def run(context: typer.Context) -> None:
     given = context.params
     task, data, out, plot = given["task"], given["data"], given["out"], given["plot"]
     fitting.check(context)
-    scoring = check_scoring(task, given["scoring"])
+    scoring = check_scoring(task, given["scoring"], given["loss"])
     if plot is not None:
         plotting.check(plot)  # before the training rather than after it
     compiling.listen()
@@ -91,7 +95,7 @@ def run(context: typer.Context) -> None:
         output.print_lines(as_text(summary, model) | ({"saved": saved} if saved else {}))
 
 
-def check_scoring(task: TaskName, name: str | None) -> str:
+def check_scoring(task: TaskName, name: str | None, loss: str | None) -> str:
     """Return the name of the score to maximise; refuse that of an unknown scorer."""
     if task is TaskName.classify:
         name = name or "accuracy"
@@ -102,7 +106,7 @@ def check_scoring(task: TaskName, name: str | None) -> str:
             )
         return name
     scorers = list(SCORERS[task.value])
-    name = name or scorers[0]
+    name = name or ("neg_mean_pinball_loss" if loss == "pinball" else scorers[0])
     if name not in scorers:
         raise BadInput(f"--scoring {name}: --task {task.value} has {', '.join(scorers)}")
     return name
@@ -117,32 +121,34 @@ def search(context: typer.Context, rows: Data, scoring: str) -> Any:
         model = fitting.estimator(context, LinearSVCCV, rows, cv=cv, scoring=scoring)
         fitting.fit(model, rows, groups=rows.qid)
         return model
-    kind = OrdinalSVC if task is TaskName.ordinal else LinearRanker
+    kinds: dict[TaskName, type] = {TaskName.ordinal: OrdinalSVC, TaskName.regress: LinearSVR}
+    kind = kinds.get(task, LinearRanker)
     # The search itself has the limit of time, and shows its progress.
     model = fitting.estimator(context, kind, rows, max_time=None, verbose=0)
     Cs, folds = check_costs("--Cs", given["Cs"]), given["folds"]
     verbose = 0 if given["quiet"] or given["json"] else 1
     limits = given["max_time"], verbose
-    return OrderSearch(model, Cs, folds, scoring, task.value, *limits).fit(rows)
+    return FoldSearch(model, Cs, folds, scoring, task.value, *limits).fit(rows)
 
 
 def check_folds(task: TaskName, folds: int, rows: Data) -> None:
     """Refuse more folds than can get something to score."""
+    where = ""
     if rows.qid is not None:
         n, what = np.unique(rows.qid).size, "group"
-    elif task is TaskName.rank:
+    elif task in (TaskName.rank, TaskName.regress):
         n, what = rows.y.size, "row"
     else:
         n, what = np.unique(rows.y, return_counts=True)[1].max(), "row"
+        where = " of its largest class"
     if n < folds:
-        where = " of its largest class" if what == "row" and task is not TaskName.rank else ""
         raise ValueError(f"--folds {folds}: it has {count(n, what)}{where}, too few for so many")
 
 
 def summarise(task: TaskName, model: Any, data: Data) -> dict[str, Any]:
     """Return a summary of a search."""
     best = model.best_estimator_
-    classes = {} if isinstance(best, LinearRanker) else {"classes": best.classes_.tolist()}
+    classes = {"classes": best.classes_.tolist()} if isinstance(best, Classifier) else {}
     return {
         "task": task.value,
         "rows": data.X.shape[0],

@@ -21,7 +21,7 @@ from widemargin.estimators.fitting import (
     seeds_of,
 )
 from widemargin.estimators.problems import with_constant
-from widemargin.estimators.reporting import Summarised
+from widemargin.estimators.reporting import Reporting
 from widemargin.estimators.scoring import model_scores
 from widemargin.estimators.targets import PerTarget, target_problems
 from widemargin.estimators.validation import (
@@ -43,7 +43,7 @@ from widemargin.losses import TARGET_LOSSES
 from widemargin.solvers.registry import names
 
 
-class LinearSVR(Summarised, CallbackSupportMixin, RegressorMixin, BaseEstimator):
+class LinearSVR(Reporting, CallbackSupportMixin, RegressorMixin, BaseEstimator):
     """Linear support vector regression with a certificate.
 
     Minimises, for each target, ::

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
@@ -15,6 +15,7 @@ from widemargin.arrays import dense, on_host
 from widemargin.data import Rows
 from widemargin.data.devices import gpu_array, is_on_gpu
 from widemargin.estimators.order import check_grades
+from widemargin.estimators.validation import check_targets
 from widemargin.fitted import Classifier
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ class Reporting(Summarised):
 
         If X and y are given, it begins with what the model does on them: metrics with confidence
         intervals, the confusion matrix, precision, recall and F1 of each class, a choice of
-        thresholds, calibration, ROC and precision-recall curves. The largest weights, the
+        thresholds, calibration, ROC and precision-recall curves; for regression R2, errors and
+        how they are spread. The largest weights, the
         certificate, the training history and how to reproduce the model follow.
 
         Parameters
@@ -81,7 +83,7 @@ class Reporting(Summarised):
             Rows to evaluate the model on, preferably a test set. Rows on disk
             (`widemargin.open_rows`) are read once.
         y : array-like of shape (n,), default=None
-            Labels or grades; None takes the labels of rows on disk.
+            Labels, grades or targets; None takes the labels of rows on disk.
         qid : array-like of shape (n,), default=None
             Groups of the rows, for `LinearRanker`; None takes the groups of rows on disk, if any.
         feature_names : mapping from name to column, or sequence of n_features names, default=None
@@ -99,7 +101,7 @@ class Reporting(Summarised):
         check_is_fitted(self)
         model: Any = copy(self)
         model.coef_ = dense(model.coef_)
-        if qid is not None and isinstance(self, Classifier):
+        if qid is not None and (isinstance(self, Classifier) or is_regressor(self)):
             raise ValueError(f"qid: {type(self).__name__} knows no groups")
         rows = None
         if X is not None:
@@ -116,10 +118,13 @@ def _judged(model: Any, X: Any, y: ArrayLike | None, qid: ArrayLike | None) -> "
     y = X.labels if y is None and are_rows else y
     if y is None:
         raise ValueError("y is missing: the report needs the labels of X")
-    if qid is None and are_rows and not classifies:
+    if qid is None and are_rows and not classifies and not is_regressor(model):
         qid = X.qid
     # Grades may be ordered categories. Class labels may be of any type.
-    y = _vector(y) if is_on_gpu(y) or classifies else check_grades(y)
+    if is_regressor(model):
+        y = check_targets(y)
+    else:
+        y = _vector(y) if is_on_gpu(y) or classifies else check_grades(y)
     qid = None if qid is None else _vector(qid)
     return JudgedRows(judge(model, X, y, qid), trained_on=_was_trained_on(model, X, y, qid))
 

@@ -17,10 +17,11 @@ from widemargin.arrays import on_host
 from widemargin.data.category_columns import Category
 from widemargin.data.columns import Encoder, Number
 from widemargin.data.date_columns import Date
-from widemargin.estimators.linear_ranker import LinearRanker
 from widemargin.estimators.linear_svc import LinearSVC
+from widemargin.estimators.linear_svr import LinearSVR
 from widemargin.estimators.ordinal_svc import OrdinalSVC
 from widemargin.estimators.table_features import TableFeatures
+from widemargin.fitted import Classifier
 from widemargin.model_io import preparation as preparations
 from widemargin.model_io.liblinear import write_liblinear
 
@@ -42,7 +43,7 @@ class Linear:
         One row if there are two classes, or none.
     intercepts : ndarray of shape (k,)
     classes : list
-        Labels; empty for a ranking.
+        Labels; empty for a ranking and for regression.
     thresholds : ndarray of shape (c - 1,) or None
         Between the labels, for an ordinal model.
     columns : list of Encoder or None
@@ -63,7 +64,7 @@ def exported(preparation: Any, model: Any, format: str) -> bytes:
     ----------
     preparation : TableFeatures, StandardScaler or None
         What the model does to rows before.
-    model : fitted LinearSVC, LinearRanker or OrdinalSVC
+    model : fitted LinearSVC, LinearSVR, LinearRanker or OrdinalSVC
     format : {"onnx", "liblinear", "sklearn", "json", "c"}
     """
     if format == "liblinear":
@@ -104,12 +105,12 @@ def as_linear(preparation: Any, model: Any) -> Linear:
     """Return the weights of a model; scales of numbered features are divided out."""
     weights = np.atleast_2d(np.array(on_host(model.coef_), dtype=np.float64))
     intercepts = np.zeros(len(weights))
-    if isinstance(model, LinearSVC):
+    if isinstance(model, LinearSVC | LinearSVR):
         intercepts = np.array(on_host(model.intercept_), dtype=np.float64)
     if isinstance(preparation, StandardScaler):
         weights = weights / preparation.scale_
     columns = preparation.columns_ if isinstance(preparation, TableFeatures) else None
-    classes = [] if isinstance(model, LinearRanker) else model.classes_.tolist()
+    classes = model.classes_.tolist() if isinstance(model, Classifier) else []
     thresholds = model.thresholds_ if isinstance(model, OrdinalSVC) else None
     return Linear(weights, intercepts, classes, thresholds, columns)
 

@@ -7,6 +7,7 @@ from typing import BinaryIO
 import numpy as np
 
 from widemargin.estimators.linear_svc import LinearSVC
+from widemargin.estimators.linear_svr import LinearSVR
 from widemargin.model_io.saved import ModelFileError
 
 _MAGIC = b"solver_type"
@@ -20,6 +21,11 @@ _SOLVERS = {
     "L1R_LR": ("squared_hinge", "ovr"),
     "L2R_LR_DUAL": ("squared_hinge", "ovr"),
 }
+_REGRESSION = {
+    "L2R_L2LOSS_SVR": "squared_epsilon_insensitive",
+    "L2R_L2LOSS_SVR_DUAL": "squared_epsilon_insensitive",
+    "L2R_L1LOSS_SVR_DUAL": "epsilon_insensitive",
+}
 _MOST = 2**31 - 1
 
 
@@ -29,21 +35,22 @@ def is_liblinear(path: str | os.PathLike[str]) -> bool:
         return file.read(len(_MAGIC)) == _MAGIC
 
 
-def read_liblinear(path: str | os.PathLike[str]) -> LinearSVC:
-    """Return a classifier with the weights of a LIBLINEAR model file.
+def read_liblinear(path: str | os.PathLike[str]) -> LinearSVC | LinearSVR:
+    """Return a classifier or a regressor with the weights of a LIBLINEAR model file.
 
     It predicts, but has neither a certificate nor dual variables, which LIBLINEAR does not write.
-    `loss` and `multi_class` say what LIBLINEAR minimised, where that is a loss of `LinearSVC`; C
-    is not in the file.
+    `loss` and `multi_class` say what LIBLINEAR minimised, where that is a loss of `LinearSVC` or
+    `LinearSVR`; C and epsilon are not in the file.
 
     Parameters
     ----------
     path : path-like
-        A model of classes, written by LIBLINEAR's ``train`` or by `write_liblinear`.
+        A model of classes or of regression, written by LIBLINEAR's ``train`` or by
+        `write_liblinear`.
 
     Returns
     -------
-    model : LinearSVC
+    model : LinearSVC or LinearSVR
 
     Raises
     ------
@@ -57,11 +64,13 @@ def read_liblinear(path: str | os.PathLike[str]) -> LinearSVC:
         raise ModelFileError(f"{os.fspath(path)}: not a LIBLINEAR model ({error})") from error
 
 
-def _model(file: BinaryIO) -> LinearSVC:
+def _model(file: BinaryIO) -> LinearSVC | LinearSVR:
     header = dict(_header(file))
     solver = _needed(header, "solver_type")
+    if solver in _REGRESSION:
+        return _regressor(file, header, _REGRESSION[solver])
     if solver not in _SOLVERS:
-        raise ValueError(f"solver_type {solver} makes no classes")
+        raise ValueError(f"solver_type {solver} makes neither classes nor regression")
     n_classes, n_features = (_count(header, name) for name in ("nr_class", "nr_feature"))
     bias = float(_needed(header, "bias"))
     labels = np.array([int(word) for word in _needed(header, "label").split()])
@@ -69,13 +78,7 @@ def _model(file: BinaryIO) -> LinearSVC:
         raise ValueError(f"{n_classes} classes, and the labels {header['label']}")
     crammer_singer = solver == "MCSVM_CS"
     n_columns = 1 if n_classes == 2 and not crammer_singer else n_classes
-    n_rows = n_features + (bias >= 0.0)
-    words = file.read().split()
-    if len(words) != n_rows * n_columns:
-        raise ValueError(f"{len(words):,} weights, expected {n_rows:,} times {n_columns}")
-    weights = np.array(words, dtype=np.float64).reshape(n_rows, n_columns).T
-    if not np.isfinite(weights).all():
-        raise ValueError("a weight is not finite")
+    weights = _weights(file, n_features + (bias >= 0.0), n_columns)
     if n_columns == 2:  # the difference decides
         weights = weights[:1] - weights[1:]
         n_columns = 1
@@ -94,6 +97,27 @@ def _model(file: BinaryIO) -> LinearSVC:
     model.intercept_ = np.array(intercept)
     model.n_features_in_ = n_features
     return model
+
+
+def _regressor(file: BinaryIO, header: dict[str, str], loss: str) -> LinearSVR:
+    n_features, bias = _count(header, "nr_feature"), float(_needed(header, "bias"))
+    weights = _weights(file, n_features + (bias >= 0.0), 1)[0]
+    model = LinearSVR(loss=loss, fit_intercept=bias >= 0.0, penalized_intercept=bias > 0)
+    model.coef_ = np.ascontiguousarray(weights[:n_features])
+    model.intercept_ = bias * weights[n_features:] if bias >= 0.0 else np.zeros(1)
+    model.n_features_in_ = n_features
+    return model
+
+
+def _weights(file: BinaryIO, n_rows: int, n_columns: int) -> np.ndarray:
+    """Return what follows the header, (n_columns, n_rows)."""
+    words = file.read().split()
+    if len(words) != n_rows * n_columns:
+        raise ValueError(f"{len(words):,} weights, expected {n_rows:,} times {n_columns}")
+    weights = np.array(words, dtype=np.float64).reshape(n_rows, n_columns).T
+    if not np.isfinite(weights).all():
+        raise ValueError("a weight is not finite")
+    return weights
 
 
 def _header(file: BinaryIO) -> Iterator[tuple[str, str]]:

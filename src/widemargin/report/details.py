@@ -11,7 +11,7 @@ import numpy as np
 import widemargin
 from widemargin.curves import iteration_unit
 from widemargin.fitted import Classifier, Counted, Fitted, Ordering, Separating
-from widemargin.report.measures import JudgedRows
+from widemargin.report.measures import Judged, JudgedRows
 from widemargin.words import duration
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba")
@@ -65,7 +65,8 @@ def code(
         f"{name}={_as_code(name, values[name])}" for name, _, given in parameters(model) if given
     )
     data = ["X", "y"]
-    if rows is not None and rows.judged.qid is not None:
+    judged = None if rows is None else rows.judged
+    if isinstance(judged, Judged) and judged.qid is not None:
         data.append("qid=qid")
     shown = [] if path is None else [repr(os.fspath(path))]
     if rows is not None:

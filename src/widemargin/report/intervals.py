@@ -1,4 +1,8 @@
-"""Confidence intervals of metrics: the percentile bootstrap, and DeLong's for the ROC AUC."""
+"""Confidence intervals of metrics.
+
+The percentile bootstrap; DeLong's for the ROC AUC; for regression the normal one, by each row's
+influence on the metric.
+"""
 
 import math
 from typing import NamedTuple
@@ -11,7 +15,7 @@ from scipy.stats import binomtest, rankdata
 from widemargin.fitted import Ordinal
 from widemargin.metrics import ndcg
 from widemargin.report.confusion import Confusion
-from widemargin.report.measures import Judged, if_defined
+from widemargin.report.measures import Forecast, Judged, if_defined, pinball_losses
 
 #: probability that an interval covers the value
 LEVEL = 0.95
@@ -30,11 +34,13 @@ class Interval(NamedTuple):
     high: float
 
 
-def intervals(model: object, judged: Judged) -> dict[str, Interval]:
+def intervals(model: object, judged: Judged | Forecast) -> dict[str, Interval]:
     """Return confidence intervals of metrics, by the keys of `measures.NAMES`.
 
     Rows are resampled; for a ranking of several groups, groups are.
     """
+    if isinstance(judged, Forecast):
+        return _of_forecast(judged)
     rng = np.random.default_rng(0)  # the same rows have the same interval
     if judged.predicted is None:
         if judged.positive is not None:
@@ -131,6 +137,37 @@ def _delong(positive: np.ndarray, scores: np.ndarray) -> Interval | None:
         return None
     width = ndtri(0.5 + 0.5 * LEVEL) * math.sqrt(variance)
     return Interval(max(area - width, 0.0), min(area + width, 1.0))
+
+
+def _of_forecast(forecast: Forecast) -> dict[str, Interval]:
+    errors = forecast.true - forecast.predicted
+    if forecast.quantile is not None:
+        losses = pinball_losses(forecast)
+        n_below = int((errors <= 0.0).sum())
+        wilson = binomtest(n_below, errors.size).proportion_ci(LEVEL, method="wilson")
+        return _defined(
+            mean_pinball_loss=_normal(float(losses.mean()), losses),
+            fraction_below=Interval(float(wilson.low), float(wilson.high)),
+        )
+    sizes, squares = np.abs(errors), errors**2
+    away = (forecast.true - forecast.true.mean()) ** 2
+    square, spread = float(squares.mean()), float(away.mean())
+    found = {"mean_absolute_error": _normal(float(sizes.mean()), sizes)}
+    if square > 0.0:
+        root = math.sqrt(square)
+        found["root_mean_squared_error"] = _normal(root, squares / (2.0 * root))
+    if spread > 0.0:
+        influence = (square * away / spread - squares) / spread
+        found["r2"] = _normal(1.0 - square / spread, influence)
+    return _defined(**found)
+
+
+def _normal(value: float, influence: np.ndarray) -> Interval | None:
+    """Return the normal interval of a metric, by the rows' influence on it up to a constant."""
+    if influence.size < 2:
+        return None
+    width = ndtri(0.5 + 0.5 * LEVEL) * float(influence.std(ddof=1)) / math.sqrt(influence.size)
+    return Interval(value - width, value + width) if width > 0.0 else None
 
 
 def _ndcg_interval(judged: Judged, rng: np.random.Generator) -> Interval | None:

@@ -1,11 +1,13 @@
 """Metrics of a model on labelled rows, for reports and for `widemargin evaluate`."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import is_regressor
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 
 from widemargin.arrays import on_host
@@ -29,6 +31,10 @@ NAMES = {
     "pairwise_accuracy": "pairwise accuracy",
     "ndcg_at_10": "NDCG@10",
     "mean_average_precision": "MAP",
+    "r2": "R2",
+    "root_mean_squared_error": "root mean squared error",
+    "mean_pinball_loss": "mean pinball loss",
+    "fraction_below": "rows at or below the prediction",
 }
 
 
@@ -80,20 +86,40 @@ class Judged(NamedTuple):
         return self.names[1 if self.predicted is None else self.known[1]]
 
 
+class Forecast(NamedTuple):
+    """Numbers that a model has predicted, and the true ones.
+
+    Attributes
+    ----------
+    true, predicted : ndarray of shape (n,)
+    quantile : float or None
+        What part of the rows shall be at or below the prediction; None unless it is a quantile.
+    """
+
+    true: np.ndarray
+    predicted: np.ndarray
+    quantile: float | None = None
+
+    @property
+    def positive_name(self) -> None:
+        """No class is positive: there are none."""
+        return None
+
+
 @dataclass(frozen=True)
 class JudgedRows:
     """Rows that the metrics and curves of a report are computed on.
 
     Attributes
     ----------
-    judged : Judged
+    judged : Judged or Forecast
     origin : str
         Where the rows come from, as text.
     trained_on : bool
         Whether the model was trained on them.
     """
 
-    judged: Judged
+    judged: Judged | Forecast
     origin: str = "the rows that were passed in"
     trained_on: bool = False
 
@@ -103,20 +129,22 @@ def scores_of(model: Any, X: Any) -> np.ndarray:
     return model.score_samples(X) if isinstance(model, Ordinal) else model.decision_function(X)
 
 
-def judge(model: Any, X: Any, y: ArrayLike, qid: ArrayLike | None = None) -> Judged:
-    """Score rows, in one pass over them, and predict their labels.
+def judge(model: Any, X: Any, y: ArrayLike, qid: ArrayLike | None = None) -> Judged | Forecast:
+    """Score rows, in one pass over them, and predict their labels or their targets.
 
     Parameters
     ----------
-    model : fitted LinearSVC, LinearSVCCV, LinearRanker or OrdinalSVC
+    model : fitted LinearSVC, LinearSVCCV, LinearRanker, OrdinalSVC or LinearSVR
     X : {array-like, sparse matrix} of shape (n, n_features), or rows on disk
     y : array-like of shape (n,)
-        True labels, of the same kind as the model's. A row whose label the model does not know
-        counts as an error.
+        True targets, or true labels, of the same kind as the model's. A row whose label the model
+        does not know counts as an error.
     qid : array-like of shape (n,), optional
         Queries, for a ranking model.
     """
     y = np.asarray(y)
+    if is_regressor(model):
+        return _forecast(model, X, y)
     scores = on_host(scores_of(model, X))
     if y.size != len(scores):
         raise ValueError(f"X has {len(scores)} rows, and y has {y.size}")
@@ -153,7 +181,19 @@ def judge(model: Any, X: Any, y: ArrayLike, qid: ArrayLike | None = None) -> Jud
     return Judged(scores, labels, names, true, known, known[places], None, chances)
 
 
-def measure(model: object, judged: Judged) -> Measures:
+def _forecast(model: Any, X: Any, y: np.ndarray) -> Forecast:
+    predicted = model.predict(X)
+    if predicted.ndim > 1:
+        raise ValueError(
+            f"the model predicts {predicted.shape[1]} targets; rows are judged by one target"
+        )
+    if y.shape != predicted.shape:
+        raise ValueError(f"X has {predicted.size} rows, and y has the shape {y.shape}")
+    quantile = model.quantile if model.loss == "pinball" else None
+    return Forecast(y.astype(np.float64), predicted.astype(np.float64), quantile)
+
+
+def measure(model: object, judged: Judged | Forecast) -> Measures:
     """Return the metrics of a fitted model on labelled rows.
 
     Returns
@@ -162,6 +202,8 @@ def measure(model: object, judged: Judged) -> Measures:
         Keys are those of `NAMES`. None where a metric is undefined, such as the ROC AUC of rows
         of a single class.
     """
+    if isinstance(judged, Forecast):
+        return _forecast_metrics(judged)
     if judged.predicted is None:
         return _ranking_metrics(judged) if judged.positive is None else _roc_metrics(judged)
     if isinstance(model, Ordinal):
@@ -175,10 +217,19 @@ def as_text(measures: Measures) -> dict[str, str]:
     for key, value in measures.items():
         if value is None:
             text = "undefined"
+        elif key == "groups":
+            text = f"{value:,}"
         else:
-            text = f"{value:,}" if key == "groups" else f"{value:.4f}"
+            text = rounded(value, 4)
         lines[NAMES[key]] = text
     return lines
+
+
+def rounded(value: float, decimals: int) -> str:
+    """Format with so many decimals; errors in the units of targets may need other ones."""
+    if value == 0.0 or 10.0 ** (1 - decimals) <= abs(value) < 1e4:
+        return f"{value:.{decimals}f}"
+    return f"{value:.{decimals + 1}g}"
 
 
 def _names(labels: np.ndarray) -> list[str]:
@@ -234,6 +285,29 @@ def _binary_metrics(judged: Judged) -> Measures:
         "break_even": break_even_point(positive, scores),
         "f1": f1_score(positive, scores > 0, zero_division=0.0) if positive.any() else None,
     }
+
+
+def _forecast_metrics(forecast: Forecast) -> Measures:
+    errors = forecast.true - forecast.predicted
+    if forecast.quantile is not None:
+        return {
+            "mean_pinball_loss": float(pinball_losses(forecast).mean()),
+            "fraction_below": float((errors <= 0.0).mean()),
+        }
+    square = float(np.square(errors).mean())
+    spread = float(forecast.true.var())
+    return {
+        "r2": 1.0 - square / spread if spread > 0.0 else None,
+        "mean_absolute_error": float(np.abs(errors).mean()),
+        "root_mean_squared_error": math.sqrt(square),
+    }
+
+
+def pinball_losses(forecast: Forecast) -> np.ndarray:
+    """Return the pinball loss of each row, (n,)."""
+    assert forecast.quantile is not None
+    errors = forecast.true - forecast.predicted
+    return np.maximum(forecast.quantile * errors, (forecast.quantile - 1.0) * errors)
 
 
 def if_defined(measure: Callable[..., float], *values: Any) -> float | None:

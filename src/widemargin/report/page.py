@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from sklearn.base import is_regressor
 
 from widemargin.atomic import atomic_write
 from widemargin.fitted import Classifier, Fitted, Named, Ordinal, class_names
@@ -72,7 +73,7 @@ def write_report(
 
     Parameters
     ----------
-    model : fitted LinearSVC, LinearSVCCV, LinearRanker or OrdinalSVC
+    model : fitted LinearSVC, LinearSVCCV, LinearSVR, LinearRanker or OrdinalSVC
     path : path-like or None
         Output file. An existing file is replaced atomically. None writes no file.
     rows : JudgedRows or None
@@ -126,6 +127,14 @@ def _hash(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
+def _whole_kind(model: Fitted) -> str:
+    """Return what the lower bound is about: all models of this kind."""
+    if is_regressor(model):
+        return "linear function"
+    separates = isinstance(model, Classifier) and not isinstance(model, Ordinal)
+    return "linear classifier" if separates else "linear ranking"
+
+
 def _about(model: Fitted, rows: JudgedRows | None) -> dict[str, Any]:
     """Return what the template shows of the model itself and of its training."""
     n_classes = len(class_names(model)) or None
@@ -149,6 +158,7 @@ def _about(model: Fitted, rows: JudgedRows | None) -> dict[str, Any]:
         "parameters": details.parameters(model),
         "versions": details.versions(),
         "ordinal": isinstance(model, Ordinal),
-        "ranks": not isinstance(model, Classifier),
+        "regresses": is_regressor(model),
+        "whole_kind": _whole_kind(model),
         "date": datetime.datetime.now(datetime.UTC).strftime("%d %B %Y").lstrip("0"),
     }

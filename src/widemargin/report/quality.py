@@ -20,8 +20,18 @@ from widemargin.report.charts import (
 )
 from widemargin.report.confusion import Confusion
 from widemargin.report.decisions import decisions
+from widemargin.report.forecasts import forecast_charts
 from widemargin.report.intervals import LEVEL, Interval, intervals
-from widemargin.report.measures import NAMES, Judged, Measures, as_text, if_defined, measure
+from widemargin.report.measures import (
+    NAMES,
+    Forecast,
+    Judged,
+    Measures,
+    as_text,
+    if_defined,
+    measure,
+    rounded,
+)
 from widemargin.report.progress import MOST_CURVES
 from widemargin.report.scales import Scale, linear, logarithmic
 from widemargin.words import count
@@ -38,34 +48,50 @@ _UNIT = Scale(0.0, 1.0)
 BinaryProblem: TypeAlias = tuple[str, np.ndarray, np.ndarray]
 
 
-def quality(model: Fitted, judged: Judged) -> dict[str, Any]:
+def quality(model: Fitted, judged: Judged | Forecast) -> dict[str, Any]:
     """Return what the template shows of a model's predictions.
 
     Parameters
     ----------
     model : fitted estimator
-    judged : Judged
+    judged : Judged or Forecast
     """
     measures, found = measure(model, judged), intervals(model, judged)
-    n_unknown = int(np.isin(judged.true, judged.known, invert=True).sum())
-    problems = _binary_problems(judged)
-    areas = {name: _roc_area(positive, scores) for name, positive, scores in problems}
     shown: dict[str, Any] = {
         "headline": _headline(judged, measures, found),
         "measures": _tiles(measures, found),
         "level": f"{100 * LEVEL:g} %",
-        "by_groups": judged.predicted is None and "ndcg_at_10" in found,
-        "positive": judged.positive_name,
-        "curves": _curves(problems, areas) if problems else _ndcg_by_depth(judged),
+        "positive": None,
+        "curves": [],
         "calibration": None,
         "decisions": None,
         "matrix": None,
         "classes": None,
         "errors": [],
-        "many": len(judged.names) > FEW_CLASSES,
-        "unknown": count(n_unknown, "row") if n_unknown and judged.known.size else None,
+        "many": False,
+        "unknown": None,
         "n_rows": count(judged.true.size, "row"),
     }
+    if isinstance(judged, Forecast):
+        made, shown["curves"] = "the normal approximation", forecast_charts(judged)
+    else:
+        by_groups = judged.predicted is None and "ndcg_at_10" in found
+        made = f"the bootstrap over {'groups' if by_groups else 'rows'}"
+        if judged.positive is not None:
+            made += "; of the ROC AUC, by DeLong's method"
+        _add_labels(shown, judged)
+    return shown | {"intervals": made}
+
+
+def _add_labels(shown: dict[str, Any], judged: Judged) -> None:
+    """Add what the template shows of labels and of a ranking."""
+    n_unknown = int(np.isin(judged.true, judged.known, invert=True).sum())
+    problems = _binary_problems(judged)
+    areas = {name: _roc_area(positive, scores) for name, positive, scores in problems}
+    shown["positive"] = judged.positive_name
+    shown["curves"] = _curves(problems, areas) if problems else _ndcg_by_depth(judged)
+    shown["many"] = len(judged.names) > FEW_CLASSES
+    shown["unknown"] = count(n_unknown, "row") if n_unknown and judged.known.size else None
     if judged.predicted is not None:
         confusion = Confusion.of(judged)
         shown["calibration"] = calibration(judged)
@@ -76,15 +102,23 @@ def quality(model: Fitted, judged: Judged) -> dict[str, Any]:
             shown["errors"] = _most_frequent_errors(confusion, judged.names)
         if judged.positive is not None and judged.positive_name is not None:
             shown["decisions"] = decisions(judged.positive, judged.scores, judged.positive_name)
-    return shown
 
 
 # The first of these that is defined is the headline.
-_SPEAKING = ("mean_absolute_error", "accuracy", "ndcg_at_10", "pairwise_accuracy", "roc_area")
+_SPEAKING = (
+    "fraction_below",
+    "r2",
+    "mean_absolute_error",
+    "accuracy",
+    "ndcg_at_10",
+    "pairwise_accuracy",
+    "roc_area",
+)
+_IN_PERCENT = ("accuracy", "fraction_below")
 
 
 def _headline(
-    judged: Judged, measures: Measures, found: dict[str, Interval]
+    judged: Judged | Forecast, measures: Measures, found: dict[str, Interval]
 ) -> dict[str, str | None]:
     """Return the metric that speaks for the model, its interval, and what guessing reaches."""
     for key in _SPEAKING:
@@ -102,14 +136,18 @@ def _headline(
 
 def _in_words(key: str, value: float) -> str:
     """Format with as many digits as keep a value below 1 apart from 1."""
-    scale, decimals, unit = (100.0, 1, "\N{NO-BREAK SPACE}%") if key == "accuracy" else (1, 3, "")
+    scale, decimals, unit = (100.0, 1, "\N{NO-BREAK SPACE}%") if key in _IN_PERCENT else (1, 3, "")
     while value < 1.0 and float(f"{scale * value:.{decimals}f}") == scale:
         decimals += 1
     return f"{scale * value:.{decimals}f}{unit}"
 
 
-def _baseline(judged: Judged, key: str) -> str | None:
+def _baseline(judged: Judged | Forecast, key: str) -> str | None:
     """Say what a constant prediction, or a random order, would reach."""
+    if isinstance(judged, Forecast):
+        if key == "fraction_below" and judged.quantile is not None:
+            return f"Asked for: {_in_words(key, judged.quantile)}"
+        return f"Predicting the mean of these rows for every row: {_in_words(key, 0.0)}"
     if key == "accuracy":
         most = float(np.bincount(judged.true).max()) / judged.true.size
         return f"Predicting the most frequent class for every row: {_in_words(key, most)}"
@@ -126,7 +164,8 @@ def _tiles(measures: Measures, found: dict[str, Interval]) -> list[tuple[str, st
     """Return (name, value, interval) of each metric as text."""
     texts = as_text(measures)
     ends = {
-        NAMES[key]: f"{interval.low:.3f} to {interval.high:.3f}" for key, interval in found.items()
+        NAMES[key]: f"{rounded(interval.low, 3)} to {rounded(interval.high, 3)}"
+        for key, interval in found.items()
     }
     return [(name, text, ends.get(name, "")) for name, text in texts.items()]
 

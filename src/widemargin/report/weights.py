@@ -6,7 +6,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from widemargin.arrays import on_host
-from widemargin.fitted import Fitted, class_names
+from widemargin.curves import part_names
+from widemargin.fitted import Classifier, Fitted, Ordinal, class_names
 from widemargin.report.charts import bar
 from widemargin.report.progress import MOST_CURVES
 
@@ -66,12 +67,13 @@ def weights(model: Fitted, names: FeatureNames) -> dict[str, Any]:
     names : FeatureNames
     """
     coef = np.atleast_2d(on_host(model.coef_))
-    labels = class_names(model)
+    labels = class_names(model) or part_names(model)
     single = len(coef) == 1
+    separates = single and isinstance(model, Classifier) and not isinstance(model, Ordinal)
     found: dict[str, Any] = {
         "single": single,
-        # The two classes; None for a ranking, which only has higher and lower scores.
-        "classes": labels if single and on_host(model.coef_).ndim == 2 else None,
+        # The two classes; None where there are only higher and lower scores.
+        "classes": labels if separates else None,
         "tables": [],
         "lines": [],
         "n_left_out": 0,
