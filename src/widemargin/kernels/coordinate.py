@@ -98,8 +98,9 @@ def _step_with_kink(
     pull = left if falls | (alpha >= upper) | ((alpha > lower) & (right > -left)) else right
     pull = right if rises else pull
     best = beyond(alpha - gradient / curvature, eps / curvature)
-    if best != 0.0:
-        best = alpha + overstep * (best - alpha)
+    farther = alpha + overstep * (best - alpha)
+    # Beyond the kink the dual falls more steeply, and a longer step might lose.
+    best = max(farther, 0.0) if best > 0.0 else (min(farther, 0.0) if best < 0.0 else 0.0)
     best = min(max(best, lower), upper)
     change = best - alpha
     gain = -change * (gradient + 0.5 * change * curvature) - eps * (abs(best) - abs(alpha))
