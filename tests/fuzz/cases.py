@@ -176,7 +176,7 @@ def _targets(random, X, gentle):
     n, d = X.shape
     y = random.standard_normal(n)
     if random.random() < 0.5:
-        y += X / max(1e-300, float(np.abs(X).max())) @ random.standard_normal(d)
+        y += X.astype(np.float64) / max(1e-300, float(np.abs(X).max())) @ random.standard_normal(d)
     if random.random() < 0.2:
         y = np.round(y)
     if gentle:

@@ -207,4 +207,5 @@ class TestToy:
         ranked = widemargin_with_toy(
             "train", data, "--task", "rank", "--solver", "toy", "--out", "m"
         )
-        assert "--solver toy goes with --task classify only" in " ".join(ranked.stderr.split())
+        words = " ".join(ranked.stderr.split())
+        assert "--solver toy goes with --task classify and --task regress only" in words
