@@ -33,6 +33,7 @@ def random_planes(seed):
 @example(seed=700176)  # of planes that are left out on the way, and wanted in the end
 @example(seed=1470260477)
 @example(seed=163572757)
+@example(seed=1353420706)  # left out, wanted once another plane has left
 def test_primal_and_dual_of_the_reduced_problem_meet(seed):
     a, e, c = random_planes(seed)
     z, nu = np.zeros(len(c)), np.zeros(1 + e.shape[1])

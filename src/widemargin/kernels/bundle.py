@@ -244,13 +244,14 @@ def ascend(H, c, N, z, nu, tolerance):
             size -= 1
             left_out[gone] = gone == entered and step == 0.0
             shut[gone] = not left_out[gone]
+            moved = moved or not left_out[gone]
         elif above > tolerance:
             entered = best
             _append(L, size, M, free, entered)
             size += 1
             shut[entered] = False
         elif moved and left_out.any():
-            # Elsewhere by now: they may hold it here.
+            # Elsewhere by now, or with other planes: they may hold it here.
             for j in range(m):
                 shut[j] = shut[j] or left_out[j]
                 left_out[j] = False
