@@ -268,3 +268,20 @@ def test_a_minimum_far_away_is_found_soon(search, minimum, begin):
     step, _ = find(penalty, line)
     assert step == pytest.approx(minimum, rel=1e-5, abs=0.021)
     assert len(calls) < 400
+
+
+@pytest.mark.parametrize("search", [TruncatedGrid, ThreePoint])
+def test_values_beyond_float64_end_a_search(search):
+    """A fuzzer's find: three points with infinite values were narrowed for ever."""
+    risk = SquaredHinge([1, -1], [1.0, 1.0])
+    line, calls = risk.line(np.zeros(2), np.full(2, 1e200)), []
+    evaluate = line.evaluate
+
+    def counted(steps):
+        calls.append(1)
+        assert len(calls) < 1000
+        return evaluate(steps)
+
+    line.evaluate = counted
+    with np.errstate(over="ignore", invalid="ignore"):
+        search()(Penalty(1.0, 0.0, 1.0), line)

@@ -338,7 +338,7 @@ class ThreePoint(Follower):
             elif f(high) < f(middle):
                 low, middle, high = middle, high, high + stride * (high - middle)
                 n_moves += 1
-            elif narrow:
+            elif narrow or not math.isfinite(f(middle)):
                 break
             else:
                 left, right = (f(middle) / f(low)) ** 2, (f(middle) / f(high)) ** 2
