@@ -87,13 +87,14 @@ def made(loss, y, X=None, C=1.0, intercept=Intercept.FREE, **shape):
 def test_targets_that_are_all_the_same(solver, loss, intercept, target):
     """With a free intercept the best objective is zero.
 
-    Coordinate descent begins there. A line search may end beside it by a rounding error.
+    Coordinate descent begins there. A line search may end beside it by a rounding error of b,
+    in which losses with a kink are linear.
     """
     problem = made(loss, np.full(20, target), intercept=intercept)
     state, monitor = solve(problem, solver, tol=1e-3, max_iter=1000)
     certificate = certify_state(problem, state)
     if target == 0.0 or intercept is Intercept.FREE:
-        assert certificate.primal <= (0.0 if solver in ("dcd", "acf") else 1e-25)
+        assert certificate.primal <= (0.0 if solver in ("dcd", "acf") else 1e-13)
         np.testing.assert_allclose(state.coef, 0.0, atol=1e-12)
         assert state.offset == pytest.approx(target)
     else:
@@ -126,7 +127,11 @@ def test_targets_that_are_met_exactly(solver, loss):
 @pytest.mark.parametrize("loss", TARGET_LOSSES)
 @pytest.mark.parametrize("intercept", Intercept)
 def test_rows_with_the_target_one_are_rows_with_a_positive_label(solver, loss, intercept):
-    """The same steps, by the other kernels."""
+    """The same steps, by the other kernels.
+
+    The slope of a smoothed loss is z / delta: Newton's steps enlarge the roundings of z.
+    """
+    rtol = 1e-6 if solver == "newton" else 1e-9
     rng = np.random.default_rng(3)
     X, risk = rng.standard_normal((40, 5)), made(loss, np.ones(40), epsilon=0.1).risk
     problem = Problem(as_rows(X), risk, intercept)
@@ -134,8 +139,8 @@ def test_rows_with_the_target_one_are_rows_with_a_positive_label(solver, loss, i
     for tol in (1e-2, 1e-6):
         state, _ = solve(problem, solver, tol)
         other, _ = solve(labelled, solver, tol)
-        np.testing.assert_allclose(state.coef, other.coef, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(state.dual, other.dual, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(state.coef, other.coef, rtol=rtol, atol=1e-12)
+        np.testing.assert_allclose(state.dual, other.dual, rtol=rtol, atol=1e-12)
 
 
 def one_label(risk):
