@@ -60,8 +60,10 @@ def duration(seconds: float) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """Format a count: 1 row, 20,242 rows, 2 classes."""
-    plural = noun + ("es" if noun.endswith("s") else "s")
+    """Format a count: 1 row, 20,242 rows, 2 classes, 3 categories."""
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    if noun.endswith("s"):
+        plural = noun + "es"
     return f"{number:,} {noun if number == 1 else plural}"
 
 

@@ -215,3 +215,13 @@ def test_targets_that_are_no_numbers(table, tmp_path, values, words):
 
 def test_continuous_targets_have_a_task(table, tmp_path):
     refuse("train", table, "--target", "price", "--out", tmp_path / "m", naming=["--task regress"])
+
+
+def test_targets_of_words_are_refused(table, tmp_path):
+    model, words = tmp_path / "price.wm", tmp_path / "words.csv"
+    succeed("train", table, "--target", "price", "--task", "regress", "--out", model)
+    rows = pd.read_csv(table).assign(price="dear")
+    rows.to_csv(words, index=False)
+    refuse("evaluate", model, words, naming=[words, "row 0", "'price'", "'dear' is no number"])
+    rows.to_parquet(tmp_path / "words.parquet")
+    refuse("evaluate", model, tmp_path / "words.parquet", naming=["'price' holds text"])

@@ -228,6 +228,41 @@ class TestTrain:
         assert "column 'amount' is read as categories, though most of its values are numbers: "
         assert "'lots' is none" in result.stderr
 
+    def test_columns_without_features_are_named(self, tmp_path):
+        table = frame()[["size", "label"]].assign(same=1, id=[f"row {i}" for i in range(300)])
+        options = ("--target", "label", "--out", tmp_path / "m")
+        table.to_csv(tmp_path / "t.csv", index=False)
+        lines = succeed("train", tmp_path / "t.csv", *options).stdout.splitlines()
+        assert "left out  2 columns: 'same', 'id'; show says why" in lines
+        table.drop(columns="id").to_csv(tmp_path / "t.csv", index=False)
+        lines = succeed("train", tmp_path / "t.csv", *options).stdout.splitlines()
+        assert "left out  column 'same': every value is the same" in lines
+
+    def test_decimal_commas(self, tmp_path):
+        """Of files whose columns are separated by semicolons, as in much of Europe."""
+        table = frame()[["size", "amount", "label"]]
+        table.to_csv(tmp_path / "points.csv", index=False)
+        table.to_csv(tmp_path / "commas.csv", index=False, sep=";", decimal=",")
+        out = tmp_path / "m"
+        summaries = [
+            strict_json(
+                succeed("train", tmp_path / name, "--target", "label", "--out", out, "--json")
+            )
+            for name in ("points.csv", "commas.csv")
+        ]
+        assert summaries[0]["certificate"] == summaries[1]["certificate"]
+        expected = succeed("predict", out, tmp_path / "points.csv", "--scores").stdout
+        assert succeed("predict", out, tmp_path / "commas.csv", "--scores").stdout == expected
+        table[:1].to_csv(tmp_path / "row.csv", index=False, sep=";", decimal=",")
+        row = succeed("predict", out, tmp_path / "row.csv", "--scores").stdout
+        assert row == expected.splitlines(keepends=True)[0]
+
+    def test_decimal_commas_and_points_are_no_numbers(self, tmp_path):
+        text = "size;label\n" + "".join(f"{i},5;{'xy'[i % 2]}\n" for i in range(40)) + "1.5;x\n"
+        (tmp_path / "t.csv").write_text(text)
+        options = ("--target", "label", "--out", tmp_path / "m")
+        refuse("train", tmp_path / "t.csv", *options, naming=["'size'", "is it a name, or text?"])
+
     def test_tune(self, train, tmp_path):
         out = tmp_path / "m.wm"
         report = strict_json(
@@ -341,7 +376,12 @@ BAD_TRAINING = {
     "unknown text": ("t.csv", small(), ["--text", "x"], ["no column 'x'"]),
     "text of numbers": ("t.parquet", small(), ["--text", "size"], ["'size'", "not text"]),
     "unknown weight": ("t.csv", small(), ["--weight", "w"], ["no column 'w'"]),
-    "weight of words": ("t.csv", small(w="x"), ["--weight", "w"], ["'w'", "'x'"]),
+    "weight of words": (
+        "t.csv",
+        small(w="x"),
+        ["--weight", "w"],
+        ["'w' holds the weights of the rows", "'x' is no number"],
+    ),
     "negative weight": ("t.csv", small(w=-1.0), ["--weight", "w"], ["row 0", "-1", "'w'"]),
     "missing group": (
         "t.csv",
@@ -357,7 +397,22 @@ BAD_TRAINING = {
     "empty": ("t.csv", "", [], ["empty"]),
     "no rows": ("t.csv", "size,label\n", [], ["no rows"]),
     "ragged": ("t.csv", "size,label\n1,x\n2\n", [], ["line 3 has 1 fields"]),
-    "no header": ("t.csv", "1,2\n3,4\n", ["--target", "2"], ["first line holds numbers"]),
+    "no header": ("t.csv", "1,2\n3,4\n", ["--target", "2"], ["holds numbers", "--no-header"]),
+    "no header, and repeated": ("t.csv", "0,0\n1,1\n", ["--target", "0"], ["holds numbers"]),
+    "one line": ("t.html", "<p>no table</p>", [], ["no rows"]),
+    "svmlight": ("t.svm", "1 1:0.5 3:1\n-1 2:1\n", [], ["svmlight text"]),
+    "a word among numbers": (
+        "t.csv",
+        small(size=[*range(1, 10), "lots"], hue=None, label=["x", "y"] * 5),
+        [],
+        ["'size'", "most of its values are numbers, but 'lots' is none"],
+    ),
+    "names as labels": (
+        "t.csv",
+        "size,label\n" + "".join(f"{i % 7},name {i}\n" for i in range(100)),
+        [],
+        ["100 different texts", "no classes"],
+    ),
     "two of a name": ("t.csv", "a,a,label\n1,2,x\n3,4,y\n", [], ["'a' twice"]),
     "latin-1": ("t.csv", small(hue=["rot", "grün"] * 5).encode("latin-1"), [], ["--encoding"]),
     "unknown encoding": ("t.csv", small(), ["--encoding", "klingon"], ["klingon"]),
@@ -413,7 +468,7 @@ class TestBadTables:
     def test_the_wrong_kind_of_rows(self, model, train, tmp_path):
         rows = tmp_path / "rows.svm"
         rows.write_text("1 1:1\n-1 2:1\n")
-        refuse("predict", model, rows, naming=[rows, "no column"])
+        refuse("predict", model, rows, naming=[rows, "svmlight text", "no named columns"])
         succeed("train", rows, "--out", tmp_path / "text.wm")
         refuse("predict", tmp_path / "text.wm", train, naming=["trained on numbered features"])
         refuse("train", rows, rows, "--out", model, naming=["only tables may be several files"])

@@ -333,7 +333,7 @@ class TestBadTables:
         [
             ({"n": [1, 2]}, "there is no column 'c', only 'n'"),
             ({"n": ["1", "two"], "c": ["x", "y"]}, "row 1, column 'n': 'two' is no number"),
-            ({"n": pd.to_datetime(["2024-01-01"] * 2), "c": ["x", "y"]}, "had numbers in train"),
+            ({"n": pd.to_datetime(["2024-01-01"] * 2), "c": ["x", "y"]}, "'n': holds timestamp"),
             ({"n": [np.inf, 1.0], "c": ["x", "y"]}, "row 0, column 'n': an infinite"),
             ({"n": [], "c": []}, "no rows"),
         ],

@@ -113,12 +113,19 @@ def read_rows(paths: list[str], loaded: Loaded, options: TableOptions, labelled:
         return data._replace(X=scaled(loaded, data.X))
     with reading(tables.name_of(paths)):
         roles = [features.target, features.weight, features.group] if labelled else []
-        model = loaded.model
-        texts = isinstance(model, Classifier) and model.classes_.dtype.kind in "UO"
         wanted = [role for role in roles if role is not None]
-        return _from_table(
-            tables.read(paths, features, options, wanted, texts), features, labelled
-        )
+        table = tables.read(paths, features, options, wanted, _type_of_labels(loaded.model))
+        data = _from_table(table, features, labelled)
+        if not isinstance(loaded.model, Classifier) and data.y.dtype.kind in "UO":
+            raise ValueError(f"the target {features.target!r} holds text, not numbers")
+        return data
+
+
+def _type_of_labels(model: Any) -> pyarrow.DataType | None:
+    """Return what the labels of a table must be for a model; None for numbers or flags."""
+    if not isinstance(model, Classifier):
+        return pyarrow.float64()
+    return pyarrow.string() if model.classes_.dtype.kind in "UO" else None
 
 
 def scaled(loaded: Loaded, X: Any) -> Any:

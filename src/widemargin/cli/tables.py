@@ -15,13 +15,14 @@ from widemargin.cli.memory import free_bytes
 from widemargin.cli.options import TaskName
 from widemargin.cli.table_options import TableOptions
 from widemargin.data.category_columns import as_categories
-from widemargin.data.columns import as_floats, is_text, kind_of
+from widemargin.data.columns import ColumnError, as_floats, is_text, kind_of
 from widemargin.data.disk import open_rows
 from widemargin.data.shards import ShardWriter
 from widemargin.data.tables import Table, Widened, expanded
 from widemargin.estimators.table_features import no_column
 from widemargin.estimators.validation import check_bytes
 from widemargin.labels import whole_labels
+from widemargin.words import count, listed
 
 _FALLBACK_BUDGET = 1 << 30
 # So many different whole numbers are no classes, unless rows are many more.
@@ -82,7 +83,11 @@ def learn(
 
 
 def read(
-    paths: list[str], features: TableFeatures, options: TableOptions, roles: list[str], texts: bool
+    paths: list[str],
+    features: TableFeatures,
+    options: TableOptions,
+    roles: list[str],
+    target: pa.DataType | None,
 ) -> Encoded:
     """Return a table as the features of a model.
 
@@ -94,14 +99,14 @@ def read(
     options : TableOptions
     roles : list of str
         Columns to return beside the features.
-    texts : bool
-        Whether labels are text, even if they look like numbers.
+    target : pyarrow.DataType or None
+        What labels are: text, even if it looks like numbers; or numbers. None is either.
     """
     known = {"number": pa.float64(), "flag": pa.bool_(), "date": None}
-    fixed = {column.name: known.get(column.kind, pa.string()) for column in features.columns_}
-    if texts and features.target is not None:
-        fixed[features.target] = pa.string()
-    fixed = {name: dtype for name, dtype in fixed.items() if dtype is not None}
+    types = {column.name: known.get(column.kind, pa.string()) for column in features.columns_}
+    if features.target is not None:
+        types[features.target] = target
+    fixed = {name: dtype for name, dtype in types.items() if dtype is not None}
     table, budget = _table(paths, options, fixed), _budget(options)
     while True:
         kept = _Kept(budget // 4)
@@ -155,7 +160,10 @@ def groups(name: str, values: pa.ChunkedArray) -> np.ndarray:
 
 def weights(name: str, values: pa.ChunkedArray) -> np.ndarray:
     """Return the weights of the rows."""
-    numbers = as_floats(name, values.combine_chunks())
+    try:
+        numbers = as_floats(name, values.combine_chunks())
+    except ColumnError as error:
+        raise ValueError(f"{error}; {name!r} holds the weights of the rows") from error
     bad = np.flatnonzero(~(numbers >= 0.0))  # missing ones too
     if bad.size:
         value = "no value" if np.isnan(numbers[bad[0]]) else f"{numbers[bad[0]]:g}"
@@ -167,7 +175,12 @@ def weights(name: str, values: pa.ChunkedArray) -> np.ndarray:
 
 
 def check_classes(name: str, y: np.ndarray) -> None:
-    """Refuse a target of quantities."""
+    """Refuse a target of quantities, and one of names."""
+    if y.dtype.kind in "UO" and np.unique(y).size == y.size > _MANY_CLASSES:
+        raise ValueError(
+            f"the target {name!r} holds {y.size:,} different texts in as many rows, so there are "
+            "no classes to learn"
+        )
     advice = (
         "use --task regress, which predicts numbers, --task ordinal (ordered classes) or --task "
         "rank (the order of the rows), or cut them into classes"
@@ -290,6 +303,18 @@ def _budget(options: TableOptions) -> int:
     if given is not None:
         return given
     return (free_bytes() or 2 * _FALLBACK_BUDGET) // 2
+
+
+def left_out(preparation: Any) -> dict[str, str]:
+    """Return a line about the columns of a table that have no features, if there are any."""
+    skipped = preparation.skipped_ if isinstance(preparation, TableFeatures) else {}
+    if not skipped:
+        return {}
+    names = listed([repr(name) for name in skipped])
+    if len(skipped) > 1:
+        return {"left out": f"{count(len(skipped), 'column')}: {names}; show says why"}
+    (reason,) = skipped.values()
+    return {"left out": f"column {names}: {reason}"}
 
 
 def name_of(paths: list[str]) -> str:

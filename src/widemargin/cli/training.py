@@ -9,7 +9,7 @@ import scipy.sparse
 import typer
 
 from widemargin import LinearRanker, LinearSVC, LinearSVR, OrdinalSVC, progress
-from widemargin.cli import compiling, fitting, output, reporting
+from widemargin.cli import compiling, fitting, output, reporting, tables
 from widemargin.cli.errors import complain, naming, reading
 from widemargin.cli.given import as_option, loss_in_words
 from widemargin.cli.inputs import Data, Loaded
@@ -65,7 +65,8 @@ def run(context: typer.Context) -> None:
         output.print_json({"data": output.one_or_all(data), **summary, **files})
     elif summarised:
         saved = " and ".join(filter(None, [given["out"], liblinear, given["report"]]))
-        output.print_lines(as_text(summary, model, rows) | {"saved": saved})
+        lines = as_text(summary, model, rows) | tables.left_out(preparation)
+        output.print_lines(lines | {"saved": saved})
 
 
 def make_model(context: typer.Context, data: Data) -> Any:

@@ -13,7 +13,7 @@ from sklearn.metrics import get_scorer_names
 from sklearn.model_selection import StratifiedGroupKFold
 
 from widemargin import LinearRanker, LinearSVCCV, LinearSVR, OrdinalSVC
-from widemargin.cli import compiling, fitting, output, plotting, reporting
+from widemargin.cli import compiling, fitting, output, plotting, reporting, tables
 from widemargin.cli.errors import BadInput, complain, naming, reading
 from widemargin.cli.given import as_option, given_options
 from widemargin.cli.inputs import Data, Loaded
@@ -92,7 +92,8 @@ def run(context: typer.Context) -> None:
     elif not given["quiet"] and out != "-":
         show(model)
         saved = " and ".join(filter(None, [out, plot, given["report"]]))
-        output.print_lines(as_text(summary, model) | ({"saved": saved} if saved else {}))
+        lines = as_text(summary, model) | tables.left_out(preparation)
+        output.print_lines(lines | ({"saved": saved} if saved else {}))
 
 
 def check_scoring(task: TaskName, name: str | None, loss: str | None) -> str:

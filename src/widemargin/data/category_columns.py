@@ -12,6 +12,8 @@ from widemargin.data.columns import ColumnError, Encoder, one_hot, spells_number
 
 # Beyond it, levels that occurred only once so far are forgotten.
 _MOST_LEVELS_COUNTED = 1_000_000
+#: a column with such a fraction of numbers was meant to hold numbers only
+MOSTLY_NUMBERS = 0.9
 
 
 def as_categories(name: str, values: pa.Array) -> pa.DictionaryArray:
@@ -64,6 +66,9 @@ class CategoryLearner:
         if len(self.counts) == 1 and not self.n_missing and not self.n_forgotten:
             return "every value is the same"
         frequent = [pair for pair in self.counts.items() if pair[1] >= self.min_count]
+        fraction, word = self.numbers_among_words()
+        if not frequent and MOSTLY_NUMBERS <= fraction < 1.0:
+            return f"most of its values are numbers, but {word!r} is none"
         if not frequent:
             return f"no value occurs {self.min_count} times: is it a name, or text?"
         frequent = sorted(frequent, key=lambda pair: (-pair[1], pair[0]))[: self.max_levels]

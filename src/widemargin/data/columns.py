@@ -114,7 +114,7 @@ def as_floats(name: str, values: pa.Array) -> np.ndarray:
     elif kind_of(dtype) in ("number", "empty"):
         floats = values.cast(pa.float64(), safe=False)
     else:
-        raise ColumnError(name, f"holds {dtype}, and had numbers in training")
+        raise ColumnError(name, f"holds {dtype}, not numbers")
     numbers: np.ndarray = floats.to_numpy(zero_copy_only=False)
     if np.isinf(numbers).any():
         raise ColumnError(name, "an infinite number", int(np.argmax(np.isinf(numbers))))
@@ -130,9 +130,7 @@ def _parsed(name: str, values: pa.Array) -> pa.Array:
     except pa.ArrowInvalid:
         for row, word in enumerate(words.to_pylist()):
             if not spells_number(word):
-                raise ColumnError(
-                    name, f"{word!r} is no number, and the column had numbers in training", row
-                ) from None
+                raise ColumnError(name, f"{word!r} is no number", row) from None
         raise
 
 

@@ -40,6 +40,8 @@ _DELIMITERS = (",", ";", "\t", "|")
 _HEAD_BYTES = 1 << 16
 _BLOCK_BYTES = 8 << 20
 _BATCH_ROWS = 65_536
+_COMMA, _POINT = (re.compile(rf"[-+]?\d+{point}\d+") for point in (",", r"\."))
+_SVMLIGHT = re.compile(r"\S+( qid:\d+)?( \d+:\S+)+")
 #: what stands for a missing value in text
 MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "-nan", "NULL", "null", "None", "?")
 _NOT_TEXT = {
@@ -193,7 +195,8 @@ class Table:
         raise Widened
 
     def _csv(self, head: bytes, text: BinaryIO, path: str) -> Iterator[pa.RecordBatch]:
-        names = self._names(head, path)
+        delimiter = self._delimiter(head, path)
+        names, point = self._names(head, delimiter), self._decimal_point(head, delimiter)
         try:
             reader = pacsv.open_csv(
                 text,
@@ -204,13 +207,12 @@ class Table:
                     encoding=self.encoding,
                     use_threads=False,
                 ),
-                parse_options=pacsv.ParseOptions(
-                    delimiter=self._delimiter(head, path), newlines_in_values=True
-                ),
+                parse_options=pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
                 convert_options=pacsv.ConvertOptions(
                     column_types=self._known_types(names),
                     null_values=list(MISSING),
                     strings_can_be_null=True,
+                    decimal_point=point,
                 ),
             )
             for batch in reader:
@@ -219,7 +221,7 @@ class Table:
                 if batch.num_rows:
                     yield batch
         except pa.ArrowInvalid as error:
-            self._understand(error, names)
+            self._understand(error, names, point)
 
     def _known_types(self, names: list[str]) -> dict[str, pa.DataType]:
         known = self._noted | self.types
@@ -228,12 +230,14 @@ class Table:
     def _wrong_encoding(self) -> str:
         return f"not {self.encoding} text; name its encoding, such as --encoding latin-1"
 
-    def _understand(self, error: pa.ArrowInvalid, names: list[str]) -> None:
+    def _understand(self, error: pa.ArrowInvalid, names: list[str], point: str) -> None:
         """Widen the type of the column that an error names, or raise it in plain words."""
         words = " ".join(str(error).split())
         if "invalid UTF8" in words or "'utf-8' codec" in words:
             raise ValueError(self._wrong_encoding()) from error
         found = re.search(r"In CSV column #(\d+): .*invalid value '(.*)'", words)
+        if "Could not skip initial" in words:
+            raise ValueError("there are no rows") from error
         if found:
             name = names[int(found[1])]
             if name in self.types:
@@ -246,7 +250,7 @@ class Table:
                     if kind != "flag"
                     else f"{where}column {name!r}: {found[2]!r} is neither true nor false"
                 ) from error
-            self._widen(name, pa.float64() if _is_number(found[2]) else pa.string())
+            self._widen(name, pa.float64() if _is_number(found[2], point) else pa.string())
         ragged = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", words)
         if ragged:
             raise ValueError(
@@ -261,24 +265,44 @@ class Table:
         outside = re.sub(r'"[^"]*"', "", line)
         return max(_DELIMITERS, key=outside.count)
 
+    def _decimal_point(self, head: bytes, delimiter: str) -> str:
+        """Return "," if the first lines have numbers like 0,5, and none like 0.5; else "."."""
+        if delimiter == ",":
+            return "."
+        lines = self._lines(head)
+        if len(head) == _HEAD_BYTES:
+            lines.pop()  # cut somewhere
+        rows = csv.reader(lines, delimiter=delimiter)
+        fields = {field.strip() for row in rows for field in row}
+        commas = any(map(_COMMA.fullmatch, fields))
+        return "," if commas and not any(map(_POINT.fullmatch, fields)) else "."
+
     def _first_line(self, head: bytes) -> str:
+        return (self._lines(head) or [""])[0]
+
+    def _lines(self, head: bytes) -> list[str]:
         try:
             text = head.decode(self.encoding, "ignore").lstrip("\ufeff")
         except LookupError as error:
             raise ValueError(f"there is no encoding {self.encoding!r}") from error
-        return (text.splitlines() or [""])[0]
+        return text.splitlines()
 
-    def _names(self, head: bytes, path: str) -> list[str]:
+    def _names(self, head: bytes, delimiter: str) -> list[str]:
         line = self._first_line(head)
-        names = next(csv.reader([line], delimiter=self._delimiter(head, path)), [])
+        if _SVMLIGHT.fullmatch(line.split("#")[0].strip()):
+            raise ValueError("svmlight text, which has no named columns, rather than a table")
+        names = next(csv.reader([line], delimiter=delimiter), [])
         if not self.header:
             return [str(number) for number in range(1, len(names) + 1)]
         names = [name.strip() for name in names]
+        if len(names) > 1 and all(map(_is_number, names)):
+            raise ValueError(
+                "the first line holds numbers, not names of columns; if there are no names, say "
+                "--no-header"
+            )
         repeated = next((name for name in names if names.count(name) > 1), None)
         if repeated is not None:
             raise ValueError(f"the first line names the column {repeated!r} twice")
-        if len(names) > 1 and all(map(_is_number, names)):
-            raise ValueError("the first line holds numbers, not names of columns: is there none?")
         return names
 
     def _json_lines(self, text: BinaryIO) -> Iterator[pa.RecordBatch]:
@@ -308,7 +332,9 @@ class Table:
         raise ValueError(f"{where}not JSON lines ({reason})") from error
 
 
-def _is_number(word: str) -> bool:
+def _is_number(word: str, point: str = ".") -> bool:
+    if point != ".":
+        word = word.replace(".", "?").replace(point, ".")
     try:
         float(word)
     except ValueError:

@@ -11,8 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
-from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
-from sklearn.preprocessing import normalize
 
 from widemargin.data.columns import ColumnError, Encoder, is_text
 
@@ -48,6 +46,9 @@ class TextLearner:
     def __init__(self, name: str, encoding: str, ngrams: int, max_terms: int) -> None:
         self.name, self.encoding = name, encoding
         self.ngrams, self.max_terms = ngrams, max_terms
+        # Imported when needed: most tables have no text.
+        from sklearn.feature_extraction.text import CountVectorizer
+
         self.analyse = CountVectorizer(ngram_range=(1, ngrams)).build_analyzer()
         self.rows: Counter[str] = Counter()
         self.n_rows = self.n_missing = 0
@@ -108,6 +109,8 @@ class HashedText(Encoder):
 
     @cached_property
     def _vectorizer(self) -> Any:
+        from sklearn.feature_extraction.text import HashingVectorizer
+
         return HashingVectorizer(n_features=self.n_hashes, ngram_range=(1, self.ngrams))
 
     def encode(self, values: pa.Array) -> sp.csr_array:
@@ -136,9 +139,13 @@ class TfidfText(Encoder):
 
     @cached_property
     def _vectorizer(self) -> Any:
+        from sklearn.feature_extraction.text import CountVectorizer
+
         return CountVectorizer(ngram_range=(1, self.ngrams), vocabulary=list(self.terms))
 
     def encode(self, values: pa.Array) -> sp.csr_array:
+        from sklearn.preprocessing import normalize
+
         counts = sp.csr_array(self._vectorizer.transform(as_texts(self.name, values)), dtype=float)
         counts.data *= self.weights[counts.indices]
         counts.sort_indices()

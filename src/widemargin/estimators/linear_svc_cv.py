@@ -10,8 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin import threads
@@ -19,7 +17,6 @@ from widemargin.arrays import Matrix, RandomState, Vector, move_to, on_host
 from widemargin.data import Rows
 from widemargin.data.devices import is_on_gpu, placed
 from widemargin.data.memory import RowsInMemory
-from widemargin.estimators.calibration import check_held_out, fit_sigmoids
 from widemargin.estimators.callbacks import CallbackContext, with_callbacks
 from widemargin.estimators.fitting import Account, like, load_if_fits
 from widemargin.estimators.folds import Fold, check_folds, fold_weights
@@ -174,6 +171,9 @@ class LinearSVCCV(LinearClassifier):
         model._check_parameters()
         check_flag("probability", self.probability)
         check_level("verbose", self.verbose)
+        # Imported when needed: commands that read models import this module.
+        from sklearn.model_selection import check_cv
+
         costs = check_costs("Cs", self.Cs)
         came_on_gpu = is_on_gpu(X)
         X = check_matrix(self, X, reset=True)
@@ -185,6 +185,8 @@ class LinearSVCCV(LinearClassifier):
         in_place_of_X = np.zeros((y.size, 1)) if isinstance(X, Rows) else X
         folds = check_folds(splitter.split(in_place_of_X, y, groups), y, weights)
         if self.probability:
+            from widemargin.estimators.calibration import check_held_out
+
             check_held_out(y[np.concatenate([held_out for _, held_out in folds])], np.unique(y))
         model.n_features_in_ = self.n_features_in_
         data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
@@ -217,6 +219,8 @@ class LinearSVCCV(LinearClassifier):
         if self.scoring is None:
             return super().score(X, y, sample_weight)
         check_is_fitted(self)
+        from sklearn.metrics import check_scoring
+
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         return check_scoring(self, scoring=self.scoring)(self, X, y, **weights)
 
@@ -378,6 +382,8 @@ class _Search:
         return best
 
     def _sigmoids(self) -> np.ndarray:
+        from widemargin.estimators.calibration import fit_sigmoids
+
         index = np.concatenate([held_out for _, held_out in self.folds])
         weights = None if self.weights is None else self.weights[index]
         return fit_sigmoids(np.concatenate(self.held_out), self.y[index], self.classes, weights)
@@ -409,6 +415,8 @@ def check_scorer(
     """Return a callable(model, X, y, weights) that scores a fitted model on rows."""
     if not (scoring is None or isinstance(scoring, str) or callable(scoring)):
         raise ValueError(f"scoring must be one scorer or its name, not {scoring!r}")
+    from sklearn.metrics import check_scoring
+
     scorer = check_scoring(model, scoring=scoring)
     takes_weights = getattr(scorer, "_accept_sample_weight", None)
     if scoring is None or takes_weights is None:

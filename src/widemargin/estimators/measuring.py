@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy import ndarray as Array
 from numpy.typing import ArrayLike
-from sklearn.metrics import average_precision_score
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.estimators.validation import check_labels, check_same_length, check_weights
@@ -25,6 +24,8 @@ def measured(measure: Measure, positive: Array, scores: Array, weights: Array) -
     if high.sum() == 0.0 or low.sum() == 0.0:
         return float("nan")
     if measure.kind == "average_precision":
+        from sklearn.metrics import average_precision_score
+
         return float(average_precision_score(positive, scores, sample_weight=weights))
     if measure.kind == "error":
         return float(weights[(scores > 0.0) == positive].sum() / weights.sum())

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from widemargin.data.category_columns import CategoryLearner
+from widemargin.data.category_columns import MOSTLY_NUMBERS, CategoryLearner
 from widemargin.data.columns import (
     ColumnError,
     Encoder,
@@ -22,11 +22,10 @@ from widemargin.data.columns import (
 from widemargin.data.date_columns import DateLearner
 from widemargin.data.text_columns import ENCODINGS, TextLearner
 from widemargin.estimators.validation import check_choice, check_flag
+from widemargin.words import count
 
 _BATCH_ROWS = 65_536
 _DTYPES = ("float32", "float64")
-# A column of words is said to be one of numbers from this fraction of its rows on.
-_MOSTLY_NUMBERS = 0.9
 
 
 class TableFeatures(TransformerMixin, BaseEstimator):
@@ -182,7 +181,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         self._finish(learners)
         if not self.columns_:
             raise ValueError(
-                f"no column of {n_rows} sample(s) makes features: {_reasons(self.skipped_)}"
+                f"no column of {count(n_rows, 'sample')} makes features: "
+                + _reasons(self.skipped_)
             )
         return self
 
@@ -198,10 +198,11 @@ class TableFeatures(TransformerMixin, BaseEstimator):
                 columns.append(learned)
             if isinstance(learner, CategoryLearner) and name not in self.categorical:
                 fraction, word = learner.numbers_among_words()
-                if _MOSTLY_NUMBERS <= fraction < 1.0:
+                if MOSTLY_NUMBERS <= fraction < 1.0:
+                    fate = "left out" if name in skipped else "read as categories"
                     self.doubts_.append(
-                        f"column {name!r} is read as categories, though most of its values are "
-                        f"numbers: {word!r} is none"
+                        f"column {name!r} is {fate}, though most of its values are numbers: "
+                        f"{word!r} is none"
                     )
         self.feature_names_in_ = np.array(list(learners), dtype=object)
         self.n_features_in_ = len(learners)
