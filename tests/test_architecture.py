@@ -74,7 +74,9 @@ ALLOWED = {
     },
     "datasets": {"data"},
     "metrics": {"kernels"},
+    "proofs": {"arrays", "certificate", "data", "problem", "risk", "rounding", "row_sums"},
     "estimators": {
+        "proofs",
         "losses",
         "arrays",
         "labels",
@@ -91,6 +93,7 @@ ALLOWED = {
         "fitted",
         "sigmoids",
         "threads",
+        "rounding",
         "atomic",
         "tensors",
         "words",

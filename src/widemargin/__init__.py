@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from widemargin.certificate import Certificate
     from widemargin.data.disk import open_rows
+    from widemargin.estimators.audit import Audit, audit
     from widemargin.estimators.certify import certify
     from widemargin.estimators.linear_ranker import LinearRanker
     from widemargin.estimators.linear_svc import LinearSVC
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from widemargin.model_io import load_model, save_model
 
 __all__ = [
+    "Audit",
     "Certificate",
     "LinearRanker",
     "LinearSVC",
@@ -34,6 +36,7 @@ __all__ = [
     "MeasureSVCCV",
     "OrdinalSVC",
     "TableFeatures",
+    "audit",
     "certify",
     "load_model",
     "open_rows",
@@ -44,6 +47,7 @@ __all__ = [
 
 # Imported on first use: a process that only asks for the version should not load Numba.
 _HOMES = {
+    "Audit": "widemargin.estimators.audit",
     "Certificate": "widemargin.certificate",
     "LinearRanker": "widemargin.estimators.linear_ranker",
     "LinearSVC": "widemargin.estimators.linear_svc",
@@ -53,6 +57,7 @@ _HOMES = {
     "MeasureSVCCV": "widemargin.estimators.measure_svc_cv",
     "OrdinalSVC": "widemargin.estimators.ordinal_svc",
     "TableFeatures": "widemargin.estimators.table_features",
+    "audit": "widemargin.estimators.audit",
     "certify": "widemargin.estimators.certify",
     "load_model": "widemargin.model_io",
     "open_rows": "widemargin.data.disk",

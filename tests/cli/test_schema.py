@@ -93,6 +93,7 @@ def test_the_others(rows, tmp_path):
     )
     check("predict", tmp_path / "m.wm", rows, "--probability")
     check("show", tmp_path / "ll")
+    check("audit", tmp_path / "ll", rows, "-C", "1")
     check("evaluate", tmp_path / "ll", rows)
 
 

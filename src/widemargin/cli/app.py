@@ -234,6 +234,7 @@ for command in (
     showing.show,
     exporting.export,
     commands.certify,
+    commands.audit,
     commands.convert,
     commands.demo,
 ):

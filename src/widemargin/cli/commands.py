@@ -1,4 +1,5 @@
-"""The commands that take no training options: predict, evaluate, certify, convert and demo.
+"""The commands that take no training options: predict, evaluate, certify, audit,
+convert and demo.
 
 `app` registers them. Like all commands, they import what they need when they run.
 """
@@ -144,6 +145,49 @@ def certify(
         output.print_json({"model": model, "data": output.one_or_all(data), **plain})
     else:
         output.print_lines(as_text(certificate))
+
+
+def audit(
+    context: typer.Context,
+    model: options.Model,
+    data: options.Data,
+    C: options.GivenCost = None,
+    epsilon: options.GivenEpsilon = None,
+    weight: table_options.Weight = None,
+    tol: options.Tol = 1e-3,
+    max_time: options.MaxTime = None,
+    n_jobs: options.NJobs = None,
+    polish: options.Polish = None,
+    json: options.Json = False,
+) -> None:
+    """Prove how far a model, also LIBLINEAR's, is from the optimum of its training problem.
+
+    Computes the objective of its weights on the data that it was trained on, and trains from
+    there, until --tol, for a lower bound on every objective. --polish writes the model of that
+    training.
+
+    \b
+    Examples:
+      widemargin audit heart_scale.model heart_scale -C 1
+      widemargin audit model.liblinear train.svm -C 10 --polish better.wm
+    """
+    check_output(polish, model, *data, stdout=True)
+
+    from widemargin.cli.auditing import as_text, audit_model
+
+    rows, found = audit_model(context)
+    if polish == "-" and not json:
+        return
+    if json:
+        files = {"model": model, "data": output.one_or_all(data), "polish": polish}
+        certificates = {
+            "certificate": found.certificate.as_dict(),
+            "better": found.better.certificate_.as_dict(),
+        }
+        print_json = output.print_json
+        print_json(files | {"rows": rows} | certificates | {"excess": found.excess})
+        return
+    output.print_lines(as_text(found) | ({} if polish is None else {"saved": polish}))
 
 
 def convert(

@@ -419,6 +419,28 @@ AllTime = Annotated[
     ),
 ]
 
+# Of `audit`.
+GivenCost = Annotated[
+    float | None,
+    typer.Option(
+        "-C",
+        callback=_positive,
+        metavar="NUMBER",
+        help="C of the training, which LIBLINEAR's model files do not hold.",
+    ),
+]
+GivenEpsilon = Annotated[
+    float | None,
+    typer.Option(min=0.0, metavar="NUMBER", help="regression: epsilon (-p) of the training."),
+]
+Polish = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODEL",
+        help="Write the model that training from there until --tol finds; - is standard output.",
+    ),
+]
+
 # Of `convert`.
 Source = Annotated[
     str,

@@ -1,5 +1,7 @@
 """Recompute the certificate of a fitted model."""
 
+from typing import Any
+
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -10,6 +12,7 @@ from widemargin.certificate import Certificate, certify_state
 from widemargin.data import as_rows
 from widemargin.data.devices import gpu_array, is_on_gpu
 from widemargin.estimators.linear_ranker import LinearRanker
+from widemargin.estimators.linear_svc import LinearSVC
 from widemargin.estimators.linear_svr import LinearSVR
 from widemargin.estimators.measure_svc import MeasureSVC
 from widemargin.estimators.order import check_grades
@@ -32,21 +35,26 @@ def certify(
     y: Vector,
     sample_weight: Vector | None = None,
     qid: Vector | None = None,
+    **parameters: Any,
 ) -> Certificate:
     """Recompute the duality-gap certificate of `model` on its training data.
 
     The objective is computed from the coefficients of the model. The lower bound is computed from
     its dual variables (``dual_variables_``, or ``dual_points_`` and ``dual_weights_``). Neither
-    depends on the solver that found them.
+    depends on the solver that found them. For models of other libraries, which have no dual
+    variables, this is the certificate of `widemargin.audit`, which trains.
 
     Parameters
     ----------
     model : fitted LinearSVC, LinearSVCCV, LinearSVR, LinearRanker, OrdinalSVC or MeasureSVC
+        Or a model of another library, as in `widemargin.audit`.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_targets)
     sample_weight : array-like of shape (n_samples,), default=None
     qid : array-like of shape (n_samples,), default=None
         The data that `model` was fitted on.
+    **parameters
+        Of `widemargin.audit`: for models of other libraries only.
 
     Returns
     -------
@@ -54,6 +62,14 @@ def certify(
         If there are several one-versus-rest problems or targets, its `parts` are their
         certificates.
     """
+    if qid is None and _is_foreign(model):
+        from widemargin.estimators.audit import audit  # which imports scikit-learn's models
+
+        return audit(model, X, y, sample_weight, **parameters).certificate
+    if parameters:
+        raise TypeError(
+            f"{type(model).__name__} has parameters of its own: {', '.join(parameters)}"
+        )
     check_is_fitted(model)
     model = getattr(model, "best_estimator_", model)
     X = check_matrix(model, X, reset=False)
@@ -90,6 +106,13 @@ def certify(
     return Certificate.total(
         certify_state(problems[j], state.unpacked(), model.tol) for j, state in enumerate(states)
     )
+
+
+def _is_foreign(model: Any) -> bool:
+    """Return whether a model has no dual variables because another library trained it."""
+    if isinstance(model, LinearSVC | LinearSVR):
+        return "coef_" in vars(model) and "dual_variables_" not in vars(model)
+    return isinstance(model, tuple) or type(model).__module__.split(".")[0] == "sklearn"
 
 
 def _checked(model: BaseEstimator, y: Vector) -> np.ndarray:

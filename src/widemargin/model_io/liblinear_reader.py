@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -26,6 +26,8 @@ _REGRESSION = {
     "L2R_L2LOSS_SVR_DUAL": "squared_epsilon_insensitive",
     "L2R_L1LOSS_SVR_DUAL": "epsilon_insensitive",
 }
+# Of these, `loss` is only a stand-in: predictions do not depend on it.
+_OTHER_OBJECTIVES = ("L1R_L2LOSS_SVC", "L2R_LR", "L1R_LR", "L2R_LR_DUAL")
 _MOST = 2**31 - 1
 
 
@@ -33,6 +35,14 @@ def is_liblinear(path: str | os.PathLike[str]) -> bool:
     """Return whether a file starts as LIBLINEAR's models do."""
     with open(path, "rb") as file:
         return file.read(len(_MAGIC)) == _MAGIC
+
+
+def check_minimises_loss(path: str | os.PathLike[str]) -> None:
+    """Raise ValueError if a LIBLINEAR model minimised what no model of ours does."""
+    with open(path, "rb") as file:
+        solver = _needed(dict(_header(file)), "solver_type")
+    if solver in _OTHER_OBJECTIVES:
+        raise ValueError(f"solver_type {solver} minimises an objective that is none of ours")
 
 
 def read_liblinear(path: str | os.PathLike[str]) -> LinearSVC | LinearSVR:
@@ -88,9 +98,7 @@ def _model(file: BinaryIO) -> LinearSVC | LinearSVR:
     elif order[0] == 0:  # LIBLINEAR's positive class is its first
         weights = -weights
     loss, multi_class = _SOLVERS[solver]
-    model = LinearSVC(
-        loss=loss, multi_class=multi_class, fit_intercept=bias >= 0.0, penalized_intercept=bias > 0
-    )
+    model = LinearSVC(loss=loss, multi_class=multi_class, **_intercept_of(bias))
     model.classes_ = labels[order]
     model.coef_ = np.ascontiguousarray(weights[:, :n_features])
     intercept = bias * weights[:, n_features] if bias >= 0.0 else np.zeros(n_columns)
@@ -102,11 +110,17 @@ def _model(file: BinaryIO) -> LinearSVC | LinearSVR:
 def _regressor(file: BinaryIO, header: dict[str, str], loss: str) -> LinearSVR:
     n_features, bias = _count(header, "nr_feature"), float(_needed(header, "bias"))
     weights = _weights(file, n_features + (bias >= 0.0), 1)[0]
-    model = LinearSVR(loss=loss, fit_intercept=bias >= 0.0, penalized_intercept=bias > 0)
+    model = LinearSVR(loss=loss, **_intercept_of(bias))
     model.coef_ = np.ascontiguousarray(weights[:n_features])
     model.intercept_ = bias * weights[n_features:] if bias >= 0.0 else np.zeros(1)
     model.n_features_in_ = n_features
     return model
+
+
+def _intercept_of(bias: float) -> dict[str, Any]:
+    """Return the parameters of an intercept that is the weight of a constant feature."""
+    scaling = {"intercept_scaling": bias} if bias > 0.0 else {}
+    return {"fit_intercept": bias >= 0.0, "penalized_intercept": bias > 0.0, **scaling}
 
 
 def _weights(file: BinaryIO, n_rows: int, n_columns: int) -> np.ndarray:
