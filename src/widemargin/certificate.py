@@ -240,11 +240,15 @@ def feasible_near(problem: Problem, dual: Array) -> Array:
 
 def proved_by(problem: Problem, A: Array, combined: Array, tol: float = FINE_TOL) -> Bound:
     """Return the bound of feasible dual variables A, where X^T A is `combined` up to rounding."""
+    return best_sums(problem, A, combined, tol).bound(problem.intercept)
+
+
+def best_sums(problem: Problem, A: Array, combined: Array, tol: float = FINE_TOL) -> Sums:
+    """Return the sums of feasible dual variables A, with errors as close as `tol` asks for."""
     sums = dual_sums(problem.rows, problem.risk, A, combined)
-    bound = sums.bound(problem.intercept)
-    if _is_blurred(bound, tol, problem.rows):
-        return closer_sums(problem.rows, A, sums).bound(problem.intercept)
-    return bound
+    if _is_blurred(sums.bound(problem.intercept), tol, problem.rows):
+        return closer_sums(problem.rows, A, sums)
+    return sums
 
 
 def _coded_bound(problem: Problem, dual: Tangents) -> tuple[Bound, Array]:

@@ -184,19 +184,45 @@ class Sums(NamedTuple):
             steepest=max(self.steepest, other.steepest),
         )
 
+    @property
+    def _unsure(self) -> float:
+        """The error of a sum over rows, relative to the sum of the sizes of its terms."""
+        return gamma(self.n_used + 64) + self.slope_error
+
+    @property
+    def _error(self) -> float:
+        """A bound on the error of `combined`, as a length."""
+        if self.terms is None:
+            return self._unsure * self.pull + self.more
+        return self._unsure * (1.0 + SUM) * math.sqrt(squares(self.terms))
+
+    @property
+    def _most_totals(self) -> Array:
+        """How large the totals are at most, (k,)."""
+        return np.abs(self.totals) + (self.totals_error + self.slope_error) * self.size
+
+    def drift(self, intercept: Intercept) -> float:
+        """Return how far `combined` may be from X^T A of dual variables that `bound` holds for.
+
+        With a penalised intercept, the total is one more entry of X^T A.
+        """
+        if intercept is Intercept.FREE:
+            moved = float(self._most_totals.sum()) * self.totals.size
+            return self._error + math.sqrt(2.0) * self.longest * moved
+        if intercept is Intercept.PENALIZED:
+            return self._error + (self.totals_error + self.slope_error) * self.size
+        return self._error
+
     def bound(self, intercept: Intercept) -> Bound:
         """Return height - 1/2 |combined|^2, minus bounds on rounding errors and imbalance."""
-        unsure = gamma(self.n_used + 64) + self.slope_error
-        square = squares(self.combined)
+        square, error = squares(self.combined), self._error
         length = (1.0 + SUM) * math.sqrt(square)
         if self.terms is None:
-            error = unsure * self.pull + self.more
             rounding = (length + 0.5 * error) * error
         else:
-            error = unsure * (1.0 + SUM) * math.sqrt(squares(self.terms))
-            rounding = unsure * float(np.abs(self.combined * self.terms).sum())
+            rounding = self._unsure * float(np.abs(self.combined * self.terms).sum())
             rounding += 0.5 * error * error
-        totals = np.abs(self.totals) + (self.totals_error + self.slope_error) * self.size
+        totals = self._most_totals
         if intercept is Intercept.PENALIZED:
             square += squares(totals)
         elif intercept is Intercept.FREE:

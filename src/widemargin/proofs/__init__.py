@@ -1,0 +1,1 @@
+"""What a certificate proves besides the gap: where the optimum is, and what follows from that."""

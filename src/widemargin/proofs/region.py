@@ -1,0 +1,275 @@
+"""Where the optimum of a problem is, by the gap of any state.
+
+Weights. With w(A) = X^T A of feasible dual variables A, strong convexity of P and -D says
+
+    P(w, b) - P* >= 1/2 |w - w*|^2      D* - D(A) >= 1/2 |w(A) - w*|^2
+
+The sum of both is a ball around the middle of w and w(A): Ndiaye et al. 2017 have the first half,
+
+    |w* - (w + w(A)) / 2|^2 <= gap - 1/4 |w - w(A)|^2
+
+A penalised intercept is one more weight, and sum_i A_i is its w(A).
+
+A free intercept. Any dual variables A within the bounds of the rows, with any sum, say that
+
+    P(w, b) >= -r*(-A) - 1/2 |w(A)|^2 + 1/2 |w - w(A)|^2 - b sum_i A_i
+
+for each w of the ball. Beyond some b that is more than the objective of the state, so that b* is
+not there. Good A are slopes of the risk at scores a little higher, or lower, than those of the
+state, and points between them and the state's own. All of it holds for X - 1 c^T and the
+intercept b + c.w, too: a c near the rows that move with the intercept takes the uncertainty of w
+out of that of b, and |x - c| is less than |x|.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy import ndarray as Array
+
+from widemargin.certificate import best_sums, feasible_near, upper_bound
+from widemargin.data.rows import Rows
+from widemargin.problem import Intercept, Problem, State
+from widemargin.risk import MarginRisk
+from widemargin.rounding import SUM, gamma, squares
+from widemargin.row_sums import MORE, Sums, dual_sums, lengths, score_errors
+
+# Slopes are taken where the risk has grown by so many gaps, each on both sides.
+_GROWTHS = (0.5, 2.0, 8.0, 32.0, 128.0, 512.0)
+# Steps of the intercept that are tried: the largest one, halved again and again.
+_HALVINGS = 36
+# How far from the state's dual variables towards these slopes.
+_PARTS = 2.0 ** -np.arange(12)
+
+
+class Interval(NamedTuple):
+    """Bounds on a value per row, (n,), or on one value."""
+
+    low: Array
+    high: Array
+
+
+@dataclass(frozen=True)
+class Region:
+    """Weights and intercepts among which all optimal ones are.
+
+    |w* - centre| <= radius  and  low <= b* + c.w* <= high; if the intercept is penalised, the
+    ball is that of both, and low = high is its centre.
+
+    Attributes
+    ----------
+    centre : ndarray of shape (d,)
+    radius, low, high : float
+    c : ndarray of shape (d,)
+    penalized : bool
+    """
+
+    centre: Array
+    radius: float
+    low: float = 0.0
+    high: float = 0.0
+    c: Array | None = None
+    penalized: bool = False
+
+    def scores(self, rows: Rows) -> Interval:
+        """Return bounds on the optimal scores w*.x + b* of rows, (n,), rounding included."""
+        plain, size = rows.plain, lengths(rows)
+        middle = plain.scores(self.centre)
+        error = score_errors(rows, self.centre, 0.0)[:]
+        square = size * size
+        if self.penalized:
+            square += 1.0
+        if self.c is not None:
+            along, length = plain.scores(self.c), math.sqrt(squares(self.c)) * (1.0 + SUM)
+            middle -= (moved := float(self.centre @ self.c))
+            far = math.sqrt(squares(self.centre)) * length * gamma(self.c.size + MORE)
+            error += far + gamma(4) * abs(moved)
+            blur = gamma(rows.longest_row + self.c.size + MORE)
+            square += length * length - 2.0 * along
+            square += 4.0 * blur * (size + length) ** 2  # of both products, and of their sum
+        reach = np.sqrt(np.maximum(square, 0.0)) * (self.radius * (1.0 + 1e-14))
+        ends = np.array([self.low, self.high])
+        error += gamma(8) * (np.abs(middle) + reach + float(np.abs(ends[np.isfinite(ends)]).sum()))
+        return Interval(middle + self.low - reach - error, middle + self.high + reach + error)
+
+    def weights(self) -> Interval:
+        """Return bounds on the optimal weights, (d,)."""
+        reach = self.radius + gamma(4) * np.abs(self.centre)
+        return Interval(self.centre - reach, self.centre + reach)
+
+
+def region_of(problem: Problem, state: State, tol: float) -> Region:
+    """Return where the optimum is, by the gap of a state; any state will do.
+
+    Rounding is bounded more closely if it is more than a small fraction of `tol`.
+    """
+    rows, risk, w = problem.rows.plain, problem.risk, state.coef
+    assert isinstance(risk, MarginRisk)
+    scores = rows.scores(w)
+    primal = upper_bound(problem, w, state.offset, scores, tol).value
+    A = feasible_near(problem, state.dual)
+    combined = rows.combine(A)
+    sums = best_sums(problem, A, combined, tol)
+    penalized = problem.intercept is Intercept.PENALIZED
+    gap = primal - max(sums.bound(problem.intercept).value, 0.0)
+    drift, apart = sums.drift(problem.intercept), squares(w - combined)
+    if penalized:
+        apart += (state.offset - float(sums.totals[0])) ** 2
+    sure = max(0.0, (1.0 - SUM) * math.sqrt(apart) - drift)
+    radius = math.sqrt(max(0.0, gap - 0.25 * sure * sure)) * (1.0 + SUM) + 0.5 * drift
+    centre = 0.5 * (w + combined)
+    radius += gamma(8) * math.sqrt(squares(centre))
+    if not math.isfinite(radius):
+        radius = math.inf
+    if problem.intercept is Intercept.FREE:
+        ball = Region(centre, radius)
+        return _with_intercept(problem, ball, primal, _Own(sums, scores + state.offset, state))
+    middle = 0.5 * (state.offset + float(sums.totals[0])) if penalized else 0.0
+    return Region(centre, radius, middle, middle, penalized=penalized)
+
+
+class _Own(NamedTuple):
+    """Of the state that the region is made for."""
+
+    sums: Sums
+    scores: Array  # with the intercept
+    state: State
+
+
+def _with_intercept(problem: Problem, ball: Region, primal: float, own: _Own) -> Region:
+    """Return the ball, with bounds on the intercept."""
+    rows, risk = problem.rows.plain, problem.risk
+    free = Region(ball.centre, ball.radius, -math.inf, math.inf)
+    bound = own.sums.bound(Intercept.NONE).value
+    steps = _steps(risk, own.scores, max(primal - bound, 1e-12 * abs(primal)))
+    planes = []
+    for step in steps:
+        A = risk.feasible(-risk.cut(own.scores + step).slope)
+        planes.append(dual_sums(problem.rows, risk, A, rows.combine(A)))
+    below, above = (
+        [plane for plane in planes if sign * plane.totals[0] > 0.0] for sign in (1.0, -1.0)
+    )
+    if not below or not above:
+        return free
+    chosen = _Choice(ball, own.sums, primal, below, above).best()
+    if chosen is None:
+        return free
+    c, lower, upper = chosen
+    low = -_end(ball, own.sums, primal, c, *lower, sign=-1.0)
+    high = _end(ball, own.sums, primal, c, *upper, sign=1.0)
+    return Region(ball.centre, ball.radius, low, high, c) if low <= high else free
+
+
+def _steps(risk: MarginRisk, scores: Array, gap: float) -> list[float]:
+    """Return changes of the intercept by which the risk grows by several gaps, on both sides."""
+    largest = 4.0 * float(np.abs(risk.residuals(scores)).max(initial=1.0))
+    sizes = largest * 2.0 ** -np.arange(_HALVINGS, -1, -1.0)
+    steps = np.concatenate([-sizes[::-1], [0.0], sizes])
+    values = risk.line(scores, np.ones_like(scores)).evaluate(steps).values
+    growth = values - values[sizes.size]
+    found = set()
+    for side in (np.arange(sizes.size)[::-1], sizes.size + 1 + np.arange(sizes.size)):
+        for wanted in _GROWTHS:
+            enough = np.flatnonzero(growth[side] >= wanted * gap)
+            if enough.size:
+                found.add(float(steps[side[enough[0]]]))
+    return sorted(found)
+
+
+def _mixed(own: Sums, plane: Sums, part: float, c: Array) -> Sums:
+    """Return the sums of A = (1 - part) A_own + part A_plane over rows x - c."""
+    rest = 1.0 - part  # exact, for a power of two
+    totals = rest * own.totals + part * plane.totals
+    size = rest * own.size + part * plane.size
+    pull = rest * own.pull + part * plane.pull + math.sqrt(squares(c)) * (1.0 + SUM) * size
+    return plane._replace(
+        height=rest * own.height + part * plane.height,  # at most that of the mixture
+        combined=rest * own.combined + part * plane.combined - totals[0] * c,
+        totals=totals,
+        size=size,
+        pull=(1.0 + SUM) * pull,
+        n_used=own.n_used + plane.n_used + 192,  # at least as in the error of the totals
+        more=rest * own.more + part * plane.more,
+    )
+
+
+def _end(
+    ball: Region, own: Sums, primal: float, c: Array, plane: Sums, part: float, sign: float
+) -> float:
+    """Return a bound on sign * (b* + c.w*)."""
+    sums = _mixed(own, plane, part, c)
+    error = gamma(sums.n_used + 64) * sums.pull + sums.more
+    apart = (1.0 - SUM) * math.sqrt(squares(sums.combined - ball.centre))
+    beyond = max(0.0, apart - error - gamma(8) * math.sqrt(squares(sums.combined)) - ball.radius)
+    bound = sums.bound(Intercept.NONE).value + 0.5 * beyond * beyond * (1.0 - SUM)
+    # The objective is more than `primal` where  bound + slope * (sign b)  is, up to rounding.
+    slope, unsure = -sign * float(sums.totals[0]), (sums.totals_error + SUM) * sums.size
+    slope += unsure if primal < bound else -unsure
+    if not slope > 0.0:
+        return math.inf
+    end = (primal - bound) / slope
+    return end + gamma(16) * (abs(end) + (abs(primal) + abs(bound)) / slope)
+
+
+class _Choice:
+    """Which c, planes and parts are likely to give the smallest region; no proof depends on it.
+
+    All points are combinations of a few vectors, whose products are computed once.
+    """
+
+    def __init__(
+        self, ball: Region, own: Sums, primal: float, below: list[Sums], above: list[Sums]
+    ):
+        self.planes = [own, *below, *above]
+        self.below = range(1, 1 + len(below))
+        self.above = range(1 + len(below), len(self.planes))
+        self.radius, self.primal = ball.radius, primal
+        vectors = np.stack([plane.combined for plane in self.planes])
+        self.gram, self.along = vectors @ vectors.T, vectors @ ball.centre
+        self.square = float(ball.centre @ ball.centre)
+        self.heights = np.array([plane.height for plane in self.planes])
+        self.totals = np.array([float(plane.totals[0]) for plane in self.planes])
+
+    def best(self) -> tuple[Array, tuple[Sums, float], tuple[Sums, float]] | None:
+        """Return c, and of each side the plane and the part; None if nothing bounds b."""
+        found, least = None, math.inf
+        for c in self._centres():
+            lower = min(self._ends(c, self.below, -1.0))
+            upper = min(self._ends(c, self.above, 1.0))
+            width = lower[0] + upper[0]
+            if width < least:
+                found, least = (c, lower[1:], upper[1:]), width
+        if found is None:
+            return None
+        c, *sides = found
+        vectors = sum(factor * plane.combined for factor, plane in zip(c, self.planes))
+        first, second = ((self.planes[j], float(_PARTS[k])) for j, k in sides)
+        return np.asarray(vectors), first, second
+
+    def _centres(self) -> list[Array]:
+        """Return candidates for c, as factors of the vectors."""
+        centres = [np.zeros(len(self.planes))]
+        for j, k in zip(self.below, reversed(self.above)):
+            c = np.zeros(len(self.planes))
+            c[j], c[k] = 1.0, -1.0
+            centres.append(c / (self.totals[j] - self.totals[k]))
+        return centres
+
+    def _ends(self, c: Array, planes: range, sign: float) -> list[tuple[float, int, int]]:
+        """Return (end, plane, part) of each plane and part."""
+        ends = []
+        for j in planes:
+            for k, part in enumerate(_PARTS):
+                factors = np.zeros(len(self.planes))
+                factors[0], factors[j] = 1.0 - part, part
+                height, total = factors @ self.heights, factors @ self.totals
+                factors -= total * c
+                square = factors @ self.gram @ factors
+                apart = math.sqrt(max(0.0, square - 2.0 * factors @ self.along + self.square))
+                beyond = max(0.0, apart - self.radius)
+                bound = height - 0.5 * square + 0.5 * beyond * beyond
+                slope = -sign * total
+                end = (self.primal - bound) / slope if slope > 0.0 else math.inf
+                ends.append((end, j, k))
+        return ends
