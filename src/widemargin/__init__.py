@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from widemargin.estimators.measuring import tune_threshold
     from widemargin.estimators.ordinal_svc import OrdinalSVC
     from widemargin.estimators.path import svm_path
+    from widemargin.estimators.proof import Proof, prove
     from widemargin.estimators.table_features import TableFeatures
     from widemargin.model_io import load_model, save_model
 
@@ -35,11 +36,13 @@ __all__ = [
     "MeasureSVC",
     "MeasureSVCCV",
     "OrdinalSVC",
+    "Proof",
     "TableFeatures",
     "audit",
     "certify",
     "load_model",
     "open_rows",
+    "prove",
     "save_model",
     "svm_path",
     "tune_threshold",
@@ -56,6 +59,8 @@ _HOMES = {
     "MeasureSVC": "widemargin.estimators.measure_svc",
     "MeasureSVCCV": "widemargin.estimators.measure_svc_cv",
     "OrdinalSVC": "widemargin.estimators.ordinal_svc",
+    "Proof": "widemargin.estimators.proof",
+    "prove": "widemargin.estimators.proof",
     "TableFeatures": "widemargin.estimators.table_features",
     "audit": "widemargin.estimators.audit",
     "certify": "widemargin.estimators.certify",

@@ -26,6 +26,7 @@ from widemargin.estimators.validation import (
     check_weights,
 )
 from widemargin.labels import places_of
+from widemargin.problem import State
 
 
 @threads.one_for_blas()
@@ -72,20 +73,24 @@ def certify(
         )
     check_is_fitted(model)
     model = getattr(model, "best_estimator_", model)
-    X = check_matrix(model, X, reset=False)
-    y = _checked(model, gpu_array(y).get() if is_on_gpu(y) else y)
-    check_same_length(X, y)
-    n_rows = training_rows(model)
-    if y.shape[0] != n_rows:
-        raise ValueError(
-            f"the model was trained on {n_rows} rows, and X has {y.shape[0]}: a certificate "
-            "speaks of the training data"
-        )
     if qid is not None and not isinstance(model, LinearRanker | MeasureSVC):
         raise ValueError(f"qid is for LinearRanker; {type(model).__name__} knows no groups")
     if isinstance(model, OrderingModel | MeasureSVC):
+        X, y = _training_data(model, X, y)
         problem = model._problem(as_rows(X), y, qid, sample_weight)
         return certify_state(problem[0], problem.state(model), model.tol)
+    problems, states = training_problems(model, X, y, sample_weight)
+    return Certificate.total(
+        certify_state(problems[j], state.unpacked(), model.tol) for j, state in enumerate(states)
+    )
+
+
+def training_problems(
+    model: BaseEstimator, X: Matrix, y: Vector, sample_weight: Vector | None
+) -> tuple[ProblemSet, list[State]]:
+    """Return the problems that a classifier or a regressor was trained on, and its states."""
+    check_is_fitted(model, "dual_variables_")
+    X, y = _training_data(model, X, y)
     if not model.fit_intercept and np.any(model.intercept_ != 0.0):
         raise ValueError(
             "the model has an intercept, and its parameters say that it has none "
@@ -102,10 +107,22 @@ def certify(
     else:
         codes = places_of(y, model.classes_)
         problems = make_problems(model, rows, model.classes_, codes, weights)
-    states = problems.states(dense(model.coef_), model.intercept_, model.dual_variables_)
-    return Certificate.total(
-        certify_state(problems[j], state.unpacked(), model.tol) for j, state in enumerate(states)
-    )
+    coef = dense(model.coef_)
+    return problems, problems.states(coef, model.intercept_, model.dual_variables_)
+
+
+def _training_data(model: BaseEstimator, X: Matrix, y: Vector) -> tuple[Matrix, np.ndarray]:
+    """Return the checked data that `model` was trained on."""
+    X = check_matrix(model, X, reset=False)
+    y = _checked(model, gpu_array(y).get() if is_on_gpu(y) else y)
+    check_same_length(X, y)
+    n_rows = training_rows(model)
+    if y.shape[0] != n_rows:
+        raise ValueError(
+            f"the model was trained on {n_rows} rows, and X has {y.shape[0]}: a certificate "
+            "speaks of the training data"
+        )
+    return X, y
 
 
 def _is_foreign(model: Any) -> bool:

@@ -22,7 +22,7 @@ out of that of b, and |x - c| is less than |x|.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -50,6 +50,27 @@ class Interval(NamedTuple):
     high: Array
 
 
+class Plane(NamedTuple):
+    """Dual variables (1 - part) A_own + part A that bound the intercept from one side."""
+
+    A: Array
+    part: float
+    sums: Sums  # over rows x - c
+
+
+class Basis(NamedTuple):
+    """What a region was proved from: the state, its bounds, and planes for the intercept."""
+
+    coef: Array
+    scores: Array  # with the intercept
+    A: Array
+    sums: Sums
+    primal: float
+    dual: float
+    offset: float
+    planes: tuple[Plane, ...] = ()
+
+
 @dataclass(frozen=True)
 class Region:
     """Weights and intercepts among which all optimal ones are.
@@ -63,6 +84,8 @@ class Region:
     radius, low, high : float
     c : ndarray of shape (d,)
     penalized : bool
+    basis : Basis
+        What it was proved from.
     """
 
     centre: Array
@@ -71,6 +94,7 @@ class Region:
     high: float = 0.0
     c: Array | None = None
     penalized: bool = False
+    basis: "Basis | None" = None
 
     def scores(self, rows: Rows) -> Interval:
         """Return bounds on the optimal scores w*.x + b* of rows, (n,), rounding included."""
@@ -111,54 +135,46 @@ def region_of(problem: Problem, state: State, tol: float) -> Region:
     A = feasible_near(problem, state.dual)
     combined = rows.combine(A)
     sums = best_sums(problem, A, combined, tol)
+    dual = max(sums.bound(problem.intercept).value, 0.0)
     penalized = problem.intercept is Intercept.PENALIZED
-    gap = primal - max(sums.bound(problem.intercept).value, 0.0)
     drift, apart = sums.drift(problem.intercept), squares(w - combined)
     if penalized:
         apart += (state.offset - float(sums.totals[0])) ** 2
     sure = max(0.0, (1.0 - SUM) * math.sqrt(apart) - drift)
-    radius = math.sqrt(max(0.0, gap - 0.25 * sure * sure)) * (1.0 + SUM) + 0.5 * drift
+    radius = math.sqrt(max(0.0, primal - dual - 0.25 * sure * sure)) * (1.0 + SUM) + 0.5 * drift
     centre = 0.5 * (w + combined)
     radius += gamma(8) * math.sqrt(squares(centre))
     if not math.isfinite(radius):
         radius = math.inf
+    basis = Basis(w, scores + state.offset, A, sums, primal, dual, float(state.offset))
     if problem.intercept is Intercept.FREE:
-        ball = Region(centre, radius)
-        return _with_intercept(problem, ball, primal, _Own(sums, scores + state.offset, state))
-    middle = 0.5 * (state.offset + float(sums.totals[0])) if penalized else 0.0
-    return Region(centre, radius, middle, middle, penalized=penalized)
+        return _with_intercept(problem, Region(centre, radius, basis=basis), basis)
+    middle = 0.5 * (basis.offset + float(sums.totals[0])) if penalized else 0.0
+    return Region(centre, radius, middle, middle, penalized=penalized, basis=basis)
 
 
-class _Own(NamedTuple):
-    """Of the state that the region is made for."""
-
-    sums: Sums
-    scores: Array  # with the intercept
-    state: State
-
-
-def _with_intercept(problem: Problem, ball: Region, primal: float, own: _Own) -> Region:
+def _with_intercept(problem: Problem, ball: Region, own: Basis) -> Region:
     """Return the ball, with bounds on the intercept."""
-    rows, risk = problem.rows.plain, problem.risk
-    free = Region(ball.centre, ball.radius, -math.inf, math.inf)
+    rows, risk, primal = problem.rows.plain, problem.risk, own.primal
+    free = replace(ball, low=-math.inf, high=math.inf)
     bound = own.sums.bound(Intercept.NONE).value
-    steps = _steps(risk, own.scores, max(primal - bound, 1e-12 * abs(primal)))
-    planes = []
-    for step in steps:
+    slopes, planes = [], []
+    for step in _steps(risk, own.scores, max(primal - bound, 1e-12 * abs(primal))):
         A = risk.feasible(-risk.cut(own.scores + step).slope)
+        slopes.append(A)
         planes.append(dual_sums(problem.rows, risk, A, rows.combine(A)))
-    below, above = (
-        [plane for plane in planes if sign * plane.totals[0] > 0.0] for sign in (1.0, -1.0)
-    )
-    if not below or not above:
+    found = _Choice(ball, own.sums, primal, planes).best()
+    if found is None:
         return free
-    chosen = _Choice(ball, own.sums, primal, below, above).best()
-    if chosen is None:
-        return free
-    c, lower, upper = chosen
-    low = -_end(ball, own.sums, primal, c, *lower, sign=-1.0)
-    high = _end(ball, own.sums, primal, c, *upper, sign=1.0)
-    return Region(ball.centre, ball.radius, low, high, c) if low <= high else free
+    c, *sides = found
+    ends, kept = [], []
+    for sign, (j, part) in zip((-1.0, 1.0), sides):
+        plane = Plane(slopes[j], part, _mixed(own.sums, planes[j], part, c))
+        bound = plane.sums.bound(Intercept.NONE).value + _beyond(ball, plane.sums)
+        ends.append(sign * end_of(plane.sums, bound, primal, sign))
+        kept.append(plane)
+    low, high = ends
+    return replace(ball, low=low, high=high, c=c, basis=own._replace(planes=tuple(kept)))
 
 
 def _steps(risk: MarginRisk, scores: Array, gap: float) -> list[float]:
@@ -194,16 +210,18 @@ def _mixed(own: Sums, plane: Sums, part: float, c: Array) -> Sums:
     )
 
 
-def _end(
-    ball: Region, own: Sums, primal: float, c: Array, plane: Sums, part: float, sign: float
-) -> float:
-    """Return a bound on sign * (b* + c.w*)."""
-    sums = _mixed(own, plane, part, c)
-    error = gamma(sums.n_used + 64) * sums.pull + sums.more
-    apart = (1.0 - SUM) * math.sqrt(squares(sums.combined - ball.centre))
-    beyond = max(0.0, apart - error - gamma(8) * math.sqrt(squares(sums.combined)) - ball.radius)
-    bound = sums.bound(Intercept.NONE).value + 0.5 * beyond * beyond * (1.0 - SUM)
-    # The objective is more than `primal` where  bound + slope * (sign b)  is, up to rounding.
+def _beyond(ball: Region, sums: Sums) -> float:
+    """Return how much the ball adds to the bound of dual variables whose w is outside of it."""
+    error = sums.drift(Intercept.NONE) + gamma(8) * math.sqrt(squares(sums.combined))
+    apart = (1.0 - SUM) * math.sqrt(squares(sums.combined - ball.centre)) - error
+    return 0.5 * max(0.0, apart - ball.radius) ** 2 * (1.0 - SUM)
+
+
+def end_of(sums: Sums, bound: float, primal: float, sign: float) -> float:
+    """Return a bound on sign * (b* + c.w*).
+
+    The objective is at least  bound - total b,  up to rounding, and at most `primal`.
+    """
     slope, unsure = -sign * float(sums.totals[0]), (sums.totals_error + SUM) * sums.size
     slope += unsure if primal < bound else -unsure
     if not slope > 0.0:
@@ -218,23 +236,22 @@ class _Choice:
     All points are combinations of a few vectors, whose products are computed once.
     """
 
-    def __init__(
-        self, ball: Region, own: Sums, primal: float, below: list[Sums], above: list[Sums]
-    ):
-        self.planes = [own, *below, *above]
-        self.below = range(1, 1 + len(below))
-        self.above = range(1 + len(below), len(self.planes))
+    def __init__(self, ball: Region, own: Sums, primal: float, planes: list[Sums]):
+        self.planes = [own, *planes]
         self.radius, self.primal = ball.radius, primal
         vectors = np.stack([plane.combined for plane in self.planes])
         self.gram, self.along = vectors @ vectors.T, vectors @ ball.centre
         self.square = float(ball.centre @ ball.centre)
         self.heights = np.array([plane.height for plane in self.planes])
         self.totals = np.array([float(plane.totals[0]) for plane in self.planes])
+        places = np.arange(1, len(self.planes))
+        self.below = places[self.totals[1:] > 0.0].tolist()
+        self.above = places[self.totals[1:] < 0.0].tolist()
 
-    def best(self) -> tuple[Array, tuple[Sums, float], tuple[Sums, float]] | None:
-        """Return c, and of each side the plane and the part; None if nothing bounds b."""
+    def best(self) -> tuple[Array, tuple[int, float], tuple[int, float]] | None:
+        """Return c, and for both sides which plane and part; None if nothing bounds b."""
         found, least = None, math.inf
-        for c in self._centres():
+        for c in self._centres() if self.below and self.above else []:
             lower = min(self._ends(c, self.below, -1.0))
             upper = min(self._ends(c, self.above, 1.0))
             width = lower[0] + upper[0]
@@ -243,9 +260,9 @@ class _Choice:
         if found is None:
             return None
         c, *sides = found
-        vectors = sum(factor * plane.combined for factor, plane in zip(c, self.planes))
-        first, second = ((self.planes[j], float(_PARTS[k])) for j, k in sides)
-        return np.asarray(vectors), first, second
+        vector = np.sum([factor * plane.combined for factor, plane in zip(c, self.planes)], axis=0)
+        first, second = ((j - 1, float(_PARTS[k])) for j, k in sides)
+        return vector, first, second
 
     def _centres(self) -> list[Array]:
         """Return candidates for c, as factors of the vectors."""
@@ -256,7 +273,7 @@ class _Choice:
             centres.append(c / (self.totals[j] - self.totals[k]))
         return centres
 
-    def _ends(self, c: Array, planes: range, sign: float) -> list[tuple[float, int, int]]:
+    def _ends(self, c: Array, planes: list[int], sign: float) -> list[tuple[float, int, int]]:
         """Return (end, plane, part) of each plane and part."""
         ends = []
         for j in planes:
