@@ -1,6 +1,6 @@
 """What the certificate of a fitted model proves of the optimum: labels, weights, rows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from widemargin.estimators.problems import OneByOne, OneVsRest, with_constant
 from widemargin.estimators.targets import PerTarget
 from widemargin.estimators.validation import check_matrix
 from widemargin.problem import State
+from widemargin.proofs.leave_one_out import leave_one_out_scores
 from widemargin.proofs.region import Interval, Region, region_of
 from widemargin.proofs.screening import dual_bounds, mean_rows, settled_at
 
@@ -29,6 +30,19 @@ class Reduced(NamedTuple):
     X: Matrix
     y: np.ndarray
     sample_weight: np.ndarray
+
+
+class LeaveOneOut(NamedTuple):
+    """Bounds on the score of each training row by the optimum without it, shaped as the scores.
+
+    `least_error` and `most_error` bound the leave-one-out error: the part of the rows that
+    the optimum without them labels wrong. NaN for regression.
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+    least_error: float
+    most_error: float
 
 
 @threads.one_for_blas()
@@ -185,6 +199,63 @@ class Proof:
         X = X.tocsr() if scipy.sparse.issparse(X) else X
         y = np.concatenate([y[keep], targets.astype(y.dtype, copy=False)])
         return Reduced(X, y, np.concatenate([cost[keep], costs]) / self.model.C)
+
+    @property
+    def objective_bounds(self) -> Interval:
+        """Bounds on the optimal objective: (low, high), each (n_problems,)."""
+        bases = [region.basis for region in self.regions]
+        low = [basis.dual for basis in bases if basis is not None]
+        return Interval(
+            np.array(low), np.array([basis.primal for basis in bases if basis is not None])
+        )
+
+    def leave_one_out(self) -> LeaveOneOut:
+        """Return bounds on the scores of all training rows, each by the optimum without it.
+
+        It takes one training and a few passes, in the place of a training for each row.
+        """
+        found = [
+            leave_one_out_scores(self.problems[j], region) for j, region in enumerate(self.regions)
+        ]
+        low, high = self._shaped(found)
+        problems = self.problems
+        if not isinstance(problems, OneVsRest):
+            return LeaveOneOut(low, high, np.nan, np.nan)
+        if low.ndim == 1:
+            positive = problems.codes == 1
+            wrong = np.where(positive, high <= 0.0, low > 0.0)
+            right = np.where(positive, low > 0.0, high <= 0.0)
+        else:
+            own = problems.codes[:, None]
+            low_own, high_own = (
+                np.take_along_axis(each, own, axis=1)[:, 0] for each in (low, high)
+            )
+            others = [each.copy() for each in (low, high)]
+            for each in others:
+                np.put_along_axis(each, own, -np.inf, axis=1)
+            wrong = high_own < others[0].max(axis=1)
+            right = low_own > others[1].max(axis=1)
+        return LeaveOneOut(low, high, float(wrong.mean()), float(1.0 - right.mean()))
+
+    def without(self, rows: np.ndarray) -> "Proof":
+        """Return what is certain of the optimum without some training rows, untrained.
+
+        Parameters
+        ----------
+        rows : ndarray of bool (n_samples,), or of indices
+            The rows that are left out. Class weights stay as they are.
+        """
+        keep = np.ones(self.problems.rows.n_rows)
+        keep[rows] = 0.0
+        cost = self.problems.cost * keep
+        if not cost.any():
+            raise ValueError("no rows are left")
+        problems = replace(self.problems, cost=cost)
+        tol = self.model.tol
+        regions = tuple(
+            region_of(problems[j], state.unpacked(), tol) for j, state in enumerate(self.states)
+        )
+        return Proof(self.model, problems, self.states, regions)
 
     def _labels(self) -> np.ndarray:
         """Return labels or targets as they were given."""

@@ -50,16 +50,8 @@ class Interval(NamedTuple):
     high: Array
 
 
-class Plane(NamedTuple):
-    """Dual variables (1 - part) A_own + part A that bound the intercept from one side."""
-
-    A: Array
-    part: float
-    sums: Sums  # over rows x - c
-
-
 class Basis(NamedTuple):
-    """What a region was proved from: the state, its bounds, and planes for the intercept."""
+    """What a region was proved from: the state, its bounds, and slopes for the intercept."""
 
     coef: Array
     scores: Array  # with the intercept
@@ -68,7 +60,7 @@ class Basis(NamedTuple):
     primal: float
     dual: float
     offset: float
-    planes: tuple[Plane, ...] = ()
+    slopes: tuple[tuple[Array, Sums], ...] = ()  # A and its sums
 
 
 @dataclass(frozen=True)
@@ -133,9 +125,11 @@ def region_of(problem: Problem, state: State, tol: float) -> Region:
     scores = rows.scores(w)
     primal = upper_bound(problem, w, state.offset, scores, tol).value
     A = feasible_near(problem, state.dual)
-    combined = rows.combine(A)
-    sums = best_sums(problem, A, combined, tol)
-    dual = max(sums.bound(problem.intercept).value, 0.0)
+    sums = best_sums(problem, A, rows.combine(A), tol)
+    if not sums.bound(problem.intercept).value >= 0.0:  # D(0) = 0 is better
+        A = np.zeros_like(A)
+        sums = best_sums(problem, A, np.zeros_like(w), tol)
+    dual, combined = sums.bound(problem.intercept).value, sums.combined
     penalized = problem.intercept is Intercept.PENALIZED
     drift, apart = sums.drift(problem.intercept), squares(w - combined)
     if penalized:
@@ -158,23 +152,21 @@ def _with_intercept(problem: Problem, ball: Region, own: Basis) -> Region:
     rows, risk, primal = problem.rows.plain, problem.risk, own.primal
     free = replace(ball, low=-math.inf, high=math.inf)
     bound = own.sums.bound(Intercept.NONE).value
-    slopes, planes = [], []
+    slopes = []
     for step in _steps(risk, own.scores, max(primal - bound, 1e-12 * abs(primal))):
         A = risk.feasible(-risk.cut(own.scores + step).slope)
-        slopes.append(A)
-        planes.append(dual_sums(problem.rows, risk, A, rows.combine(A)))
-    found = _Choice(ball, own.sums, primal, planes).best()
+        slopes.append((A, dual_sums(problem.rows, risk, A, rows.combine(A))))
+    found = _Choice(ball, own.sums, primal, [sums for _, sums in slopes]).best()
     if found is None:
         return free
     c, *sides = found
-    ends, kept = [], []
+    ends = []
     for sign, (j, part) in zip((-1.0, 1.0), sides):
-        plane = Plane(slopes[j], part, _mixed(own.sums, planes[j], part, c))
-        bound = plane.sums.bound(Intercept.NONE).value + _beyond(ball, plane.sums)
-        ends.append(sign * end_of(plane.sums, bound, primal, sign))
-        kept.append(plane)
+        sums = mixed(own.sums, slopes[j][1], part, c)
+        bound = sums.bound(Intercept.NONE).value + _beyond(ball, sums)
+        ends.append(sign * _end(sums, bound, primal, sign))
     low, high = ends
-    return replace(ball, low=low, high=high, c=c, basis=own._replace(planes=tuple(kept)))
+    return replace(ball, low=low, high=high, c=c, basis=own._replace(slopes=tuple(slopes)))
 
 
 def _steps(risk: MarginRisk, scores: Array, gap: float) -> list[float]:
@@ -193,7 +185,7 @@ def _steps(risk: MarginRisk, scores: Array, gap: float) -> list[float]:
     return sorted(found)
 
 
-def _mixed(own: Sums, plane: Sums, part: float, c: Array) -> Sums:
+def mixed(own: Sums, plane: Sums, part: float, c: Array) -> Sums:
     """Return the sums of A = (1 - part) A_own + part A_plane over rows x - c."""
     rest = 1.0 - part  # exact, for a power of two
     totals = rest * own.totals + part * plane.totals
@@ -217,7 +209,7 @@ def _beyond(ball: Region, sums: Sums) -> float:
     return 0.5 * max(0.0, apart - ball.radius) ** 2 * (1.0 - SUM)
 
 
-def end_of(sums: Sums, bound: float, primal: float, sign: float) -> float:
+def _end(sums: Sums, bound: float, primal: float, sign: float) -> float:
     """Return a bound on sign * (b* + c.w*).
 
     The objective is at least  bound - total b,  up to rounding, and at most `primal`.

@@ -129,6 +129,10 @@ class MarginRisk(RowRisk):
             terms = terms - alpha * (0.5 * self.shift * alpha)  # alpha^2 alone might underflow
         return terms
 
+    def row_terms(self, alpha: Array) -> Array:
+        """Return each row's term of the dual at feasible alpha_i, (n,)."""
+        return self._dual_terms(alpha)
+
     def _along_targets(self, alpha: Array) -> Array:
         """Return target times alpha, (n,)."""
         return alpha
