@@ -53,7 +53,7 @@ def prove(
 
     The duality gap bounds how far the weights of the optimum are from those of the model, and so
     all of its scores and labels. It takes two passes over the rows for each class; a free
-    intercept takes about fifteen more.
+    intercept takes about ten more.
 
     Parameters
     ----------

@@ -21,13 +21,10 @@ import numpy as np
 from numpy import ndarray as Array
 
 from widemargin.problem import Intercept, Problem
-from widemargin.proofs.region import Interval, Region, mixed
+from widemargin.proofs.region import PARTS, Interval, Region, mixed
 from widemargin.risk import MarginRisk
 from widemargin.rounding import SUM, gamma, squares
 from widemargin.row_sums import Sums, lengths
-
-# How far from the state's dual variables towards the slopes that bound the intercept.
-_PARTS = (1.0, 0.25, 0.0625, 2.0**-7)
 
 
 def leave_one_out_scores(problem: Problem, region: Region) -> Interval:
@@ -153,7 +150,7 @@ class _Without:
         for A, sums in own.slopes:
             with_plane = self.rows.scores(sums.combined)
             term = self.risk.row_terms(self.risk.unsigned(A))
-            for part in _PARTS:
+            for part in PARTS:
                 mean = mixed(own.sums, sums, part, c)
                 inner = (1.0 - part) * with_own + part * with_plane
                 inner -= float(mean.totals[0]) * along + float(mean.combined @ c)

@@ -36,11 +36,11 @@ from widemargin.rounding import SUM, gamma, squares
 from widemargin.row_sums import MORE, Sums, dual_sums, lengths, score_errors
 
 # Slopes are taken where the risk has grown by so many gaps, each on both sides.
-_GROWTHS = (0.5, 2.0, 8.0, 32.0, 128.0, 512.0)
+_GROWTHS = (1.0, 8.0, 64.0, 512.0)
 # Steps of the intercept that are tried: the largest one, halved again and again.
 _HALVINGS = 36
-# How far from the state's dual variables towards these slopes.
-_PARTS = 2.0 ** -np.arange(12)
+#: how far from the state's dual variables towards these slopes
+PARTS = (1.0, 0.25, 0.0625, 2.0**-7)
 
 
 class Interval(NamedTuple):
@@ -150,39 +150,42 @@ def region_of(problem: Problem, state: State, tol: float) -> Region:
 def _with_intercept(problem: Problem, ball: Region, own: Basis) -> Region:
     """Return the ball, with bounds on the intercept."""
     rows, risk, primal = problem.rows.plain, problem.risk, own.primal
-    free = replace(ball, low=-math.inf, high=math.inf)
-    bound = own.sums.bound(Intercept.NONE).value
+    gap = primal - own.sums.bound(Intercept.NONE).value
+    below, above = _steps(risk, own.scores, max(gap, 1e-12 * abs(primal)))
     slopes = []
-    for step in _steps(risk, own.scores, max(primal - bound, 1e-12 * abs(primal))):
+    for step in (*below, *above):
         A = risk.feasible(-risk.cut(own.scores + step).slope)
         slopes.append((A, dual_sums(problem.rows, risk, A, rows.combine(A))))
-    found = _Choice(ball, own.sums, primal, [sums for _, sums in slopes]).best()
-    if found is None:
-        return free
-    c, *sides = found
-    ends = []
-    for sign, (j, part) in zip((-1.0, 1.0), sides):
-        sums = mixed(own.sums, slopes[j][1], part, c)
-        bound = sums.bound(Intercept.NONE).value + _beyond(ball, sums)
-        ends.append(sign * _end(sums, bound, primal, sign))
-    low, high = ends
-    return replace(ball, low=low, high=high, c=c, basis=own._replace(slopes=tuple(slopes)))
+    best = replace(ball, low=-math.inf, high=math.inf)
+    for (_, first), (_, second) in zip(slopes[: len(below)], slopes[len(below) :]):
+        apart = float(first.totals[0] - second.totals[0])
+        if not apart > 0.0:
+            continue
+        c = (first.combined - second.combined) / apart
+        low, high = -math.inf, math.inf
+        for _, sums in slopes:
+            for part in PARTS:
+                mean = mixed(own.sums, sums, part, c)
+                bound = mean.bound(Intercept.NONE).value + _beyond(ball, mean)
+                low = max(low, -_end(mean, bound, primal, -1.0))
+                high = min(high, _end(mean, bound, primal, 1.0))
+        if high - low < best.high - best.low:
+            best = replace(best, low=low, high=high, c=c)
+    return replace(best, basis=own._replace(slopes=tuple(slopes)))
 
 
-def _steps(risk: MarginRisk, scores: Array, gap: float) -> list[float]:
+def _steps(risk: MarginRisk, scores: Array, gap: float) -> list[list[float]]:
     """Return changes of the intercept by which the risk grows by several gaps, on both sides."""
     largest = 4.0 * float(np.abs(risk.residuals(scores)).max(initial=1.0))
     sizes = largest * 2.0 ** -np.arange(_HALVINGS, -1, -1.0)
     steps = np.concatenate([-sizes[::-1], [0.0], sizes])
     values = risk.line(scores, np.ones_like(scores)).evaluate(steps).values
     growth = values - values[sizes.size]
-    found = set()
+    found = []
     for side in (np.arange(sizes.size)[::-1], sizes.size + 1 + np.arange(sizes.size)):
-        for wanted in _GROWTHS:
-            enough = np.flatnonzero(growth[side] >= wanted * gap)
-            if enough.size:
-                found.add(float(steps[side[enough[0]]]))
-    return sorted(found)
+        enough = [np.flatnonzero(growth[side] >= wanted * gap) for wanted in _GROWTHS]
+        found.append([float(steps[side[places[0]]]) for places in enough if places.size])
+    return found
 
 
 def mixed(own: Sums, plane: Sums, part: float, c: Array) -> Sums:
@@ -220,65 +223,3 @@ def _end(sums: Sums, bound: float, primal: float, sign: float) -> float:
         return math.inf
     end = (primal - bound) / slope
     return end + gamma(16) * (abs(end) + (abs(primal) + abs(bound)) / slope)
-
-
-class _Choice:
-    """Which c, planes and parts are likely to give the smallest region; no proof depends on it.
-
-    All points are combinations of a few vectors, whose products are computed once.
-    """
-
-    def __init__(self, ball: Region, own: Sums, primal: float, planes: list[Sums]):
-        self.planes = [own, *planes]
-        self.radius, self.primal = ball.radius, primal
-        vectors = np.stack([plane.combined for plane in self.planes])
-        self.gram, self.along = vectors @ vectors.T, vectors @ ball.centre
-        self.square = float(ball.centre @ ball.centre)
-        self.heights = np.array([plane.height for plane in self.planes])
-        self.totals = np.array([float(plane.totals[0]) for plane in self.planes])
-        places = np.arange(1, len(self.planes))
-        self.below = places[self.totals[1:] > 0.0].tolist()
-        self.above = places[self.totals[1:] < 0.0].tolist()
-
-    def best(self) -> tuple[Array, tuple[int, float], tuple[int, float]] | None:
-        """Return c, and for both sides which plane and part; None if nothing bounds b."""
-        found, least = None, math.inf
-        for c in self._centres() if self.below and self.above else []:
-            lower = min(self._ends(c, self.below, -1.0))
-            upper = min(self._ends(c, self.above, 1.0))
-            width = lower[0] + upper[0]
-            if width < least:
-                found, least = (c, lower[1:], upper[1:]), width
-        if found is None:
-            return None
-        c, *sides = found
-        vector = np.sum([factor * plane.combined for factor, plane in zip(c, self.planes)], axis=0)
-        first, second = ((j - 1, float(_PARTS[k])) for j, k in sides)
-        return vector, first, second
-
-    def _centres(self) -> list[Array]:
-        """Return candidates for c, as factors of the vectors."""
-        centres = [np.zeros(len(self.planes))]
-        for j, k in zip(self.below, reversed(self.above)):
-            c = np.zeros(len(self.planes))
-            c[j], c[k] = 1.0, -1.0
-            centres.append(c / (self.totals[j] - self.totals[k]))
-        return centres
-
-    def _ends(self, c: Array, planes: list[int], sign: float) -> list[tuple[float, int, int]]:
-        """Return (end, plane, part) of each plane and part."""
-        ends = []
-        for j in planes:
-            for k, part in enumerate(_PARTS):
-                factors = np.zeros(len(self.planes))
-                factors[0], factors[j] = 1.0 - part, part
-                height, total = factors @ self.heights, factors @ self.totals
-                factors -= total * c
-                square = factors @ self.gram @ factors
-                apart = math.sqrt(max(0.0, square - 2.0 * factors @ self.along + self.square))
-                beyond = max(0.0, apart - self.radius)
-                bound = height - 0.5 * square + 0.5 * beyond * beyond
-                slope = -sign * total
-                end = (self.primal - bound) / slope if slope > 0.0 else math.inf
-                ends.append((end, j, k))
-        return ends
