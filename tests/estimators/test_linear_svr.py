@@ -310,3 +310,11 @@ def test_it_says_what_it_is():
     assert "442 rows, 10 features" in text
     assert "certificate: objective" in text
     assert model.score(X, y) > 0.4
+
+
+@pytest.mark.filterwarnings("error")
+def test_squares_of_large_targets_may_overflow():
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    y = 1e300 * np.resize([1.0, -1.0], 60)
+    model = LinearSVR().fit(X, y)
+    assert model.certificate_.relative_gap <= model.tol

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import sklearn
 from data.on_disk import write
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
@@ -15,6 +16,7 @@ from sklearn.metrics import (
 )
 from sklearn.model_selection import StratifiedKFold, TunedThresholdClassifierCV
 from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.fixes import parse_version
 
 from widemargin import LinearSVC, MeasureSVC, MeasureSVCCV, certify, open_rows, tune_threshold
 
@@ -213,5 +215,9 @@ def test_what_is_wrong():
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("measure", ["f1", "prbep"])
 def test_scikit_learn_agrees(measure):
-    only_for_errors = {"check_class_weight_classifiers": "costs are for measure='error'"}
-    check_estimator(MeasureSVC(measure), expected_failed_checks=only_for_errors)
+    excused = {"check_class_weight_classifiers": "costs are for measure='error'"}
+    if parse_version(sklearn.__version__) < parse_version("1.7"):
+        why = "scikit-learn before 1.7 gives weighted rows other labels than repeated ones"
+        excused["check_sample_weight_equivalence_on_dense_data"] = why
+        excused["check_sample_weight_equivalence_on_sparse_data"] = why
+    check_estimator(MeasureSVC(measure), expected_failed_checks=excused)

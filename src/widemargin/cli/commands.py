@@ -196,7 +196,7 @@ def convert(
     format: options.Format = options.FormatName.arrow,
     json: options.Json = False,
 ) -> None:
-    """Convert svmlight text to Arrow or Parquet files for training from disk.
+    """Convert svmlight text to files for training from disk.
 
     The other commands take the folder as DATA and read it from disk, pass after pass, many times
     faster than text. The rows need not fit into memory, neither here nor in training. The file
@@ -219,7 +219,7 @@ def convert(
 
 
 def demo(json: options.Json = False) -> None:
-    """Compare with scikit-learn's LinearSVC on data that scikit-learn includes.
+    """Compare with scikit-learn's LinearSVC on scikit-learn's own data.
 
     Needs no files and no network, and takes a few seconds.
 

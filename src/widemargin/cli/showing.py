@@ -15,7 +15,7 @@ Top = Annotated[
 
 
 def show(model: options.Model, top: Top = 10, json: options.Json = False) -> None:
-    """Show what a model is: its kind, its certificate and its largest weights.
+    """Show a model: its kind, its certificate and its largest weights.
 
     Reads LIBLINEAR's model files, too. Features of tables have names such as "alcohol" and
     "colour=red"; others are numbered, from 1 on, as in svmlight text.

@@ -37,7 +37,8 @@ def measured(measure: Measure, positive: Array, scores: Array, weights: Array) -
         most = max(low[low > 0.0].min(), np.floor(measure.number * low.sum() + 1e-9))
         k = int(np.searchsorted(false, most))  # the curve passes `most` between k - 1 and k
         last = np.interp(most, false[k - 1 : k + 1], found[k - 1 : k + 1])
-        area = np.trapezoid(np.append(found[:k], last), np.append(false[:k], most))
+        x, y = np.append(false[:k], most), np.append(found[:k], last)
+        area = np.diff(x) @ (y[:-1] + y[1:]) / 2  # NumPy has trapezoid from version 2 on
         return float(area / (most * high.sum()))
     size = high.sum() if measure.kind == "prbep" else min(measure.number, weights.sum())
     t = np.interp(size, found + false, found)

@@ -40,10 +40,12 @@ class TargetRisk(MarginRisk):
             return float(self.losses(self.y).sum())
 
     def spread(self, has_offset: bool = False) -> float:
-        targets = self.y[self.cost > 0.0]
+        # In units of a power of two, so that squares neither overflow nor vanish.
+        unit = 2.0 ** (math.frexp(self.steepest)[1] - 1)
+        targets = self.y[self.cost > 0.0] / unit
         if has_offset and targets.size:
             targets = targets - targets.mean()
-        spread = math.sqrt(float(targets @ targets) / max(1, targets.size))
+        spread = unit * math.sqrt(float(targets @ targets) / max(1, targets.size))
         return spread if 0.0 < spread < math.inf else 1.0
 
     def _along_targets(self, alpha: Array) -> Array:
