@@ -11,7 +11,7 @@ from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from widemargin.data import as_rows
-from widemargin.estimators.measure_svc import MeasureModel, MeasureSVC
+from widemargin.estimators.measure_svc import MeasureModel, MeasureSVC, check_place
 from widemargin.estimators.path import pick
 from widemargin.estimators.validation import check_costs, check_matrix, check_weights
 
@@ -59,6 +59,7 @@ class MeasureSVCCV(MeasureModel):
         qid: ArrayLike | None = None,
     ) -> Self:
         """Choose C, and fit the model at that C to all rows; as `MeasureSVC.fit`."""
+        check_place(X)
         costs, given = check_costs("Cs", self.Cs), self.parameters or {}
         X, labels = check_matrix(self, X, reset=True), column_or_1d(y, warn=True)
         weights, rows = check_weights(sample_weight, X), as_rows(X)
