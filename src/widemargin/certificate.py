@@ -223,7 +223,7 @@ def lower_bound(problem: Problem, dual: Any, tol: float = FINE_TOL) -> tuple[Bou
     if isinstance(risk, CodedRisk):
         return _coded_bound(problem, dual)
     cuts = (risk.cut(rows.scores(coef)) for coef in dual.coefs)
-    sums = tangent_sums(rows, convex_weights(dual), cuts)
+    sums = tangent_sums(rows, convex_weights(dual), cuts, risk.n_terms)
     return sums.bound(problem.intercept), sums.combined
 
 
@@ -271,7 +271,7 @@ def _coded_bound(problem: Problem, dual: Tangents) -> tuple[Bound, Array]:
         factors = [1.0, *(least / (total or 1.0) for total in totals[1:])]
         parts, heights = parts * np.reshape(factors, (3, 1)), heights * factors
     # All terms of a row have the same sign.
-    A, error = parts.sum(axis=0), gamma(len(dual.coefs) + 64)
+    A, error = parts.sum(axis=0), gamma(len(dual.coefs) + 128)
     sums = Sums(
         math.fsum(heights),
         rows.combine(A),

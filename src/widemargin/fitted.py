@@ -38,6 +38,16 @@ class Classifier(Protocol):
 
 
 @runtime_checkable
+class Measured(Protocol):
+    """A classifier of two classes that was trained for a measure."""
+
+    measure: str
+
+    def measure_scores(self, positive: Any, scores: Any, *, qid: Any = None) -> float:
+        """Return the measure of scores, (n,), where `positive` rows are to be found."""
+
+
+@runtime_checkable
 class Ordinal(Protocol):
     """A classifier whose classes are ordered."""
 

@@ -82,15 +82,20 @@ def convex_weights(tangents: Tangents) -> list[float]:
     return (weights / max(1.0, weights.sum())).tolist()
 
 
-def tangent_sums(rows: Rows, weights: Sequence[float], cuts: Iterable[Cut]) -> "Sums":
-    """Return the sums for a convex combination of planes, for a risk that is no sum over rows."""
+def tangent_sums(
+    rows: Rows, weights: Sequence[float], cuts: Iterable[Cut], n_terms: int = 0
+) -> "Sums":
+    """Return the sums for a convex combination of planes, for a risk that is no sum over rows.
+
+    A plane's own sums have as many terms as there are rows, or `n_terms`, if that is more.
+    """
     A, height = np.zeros(rows.n_rows, like=rows.like), 0.0
     for weight, cut in zip(weights, cuts, strict=True):
         A -= weight * cut.slope
         height += weight * cut.constant
     # A row's slope is a difference of two sums over rows. All of these sums together are twice the
     # weight of all pairs, which is the height.
-    error = gamma(2 * rows.n_rows + 2 * len(weights) + 64)
+    error = gamma(2 * max(rows.n_rows, n_terms) + 2 * len(weights) + 64)
     longest = float(lengths(rows).max()) if height > 0.0 else 0.0
     sizes = sizes_of(rows, A)
     sizes |= {"size": 2.0 * height, "pull": sizes["pull"] + 2.0 * height * longest}

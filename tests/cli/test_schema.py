@@ -1,6 +1,7 @@
 """What commands print with --json is what docs/output.schema.json says."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -57,14 +58,16 @@ def test_the_schema_is_one():
     assert set(SCHEMA["$defs"]) == {*get_command(app).commands, "certificate"}
 
 
-@pytest.mark.parametrize("task", ["classify", "rank", "ordinal", "regress"])
+@pytest.mark.parametrize("task", ["classify", "rank", "ordinal", "regress", "f1", "precision@2"])
 def test_rows(rows, tmp_path, task):
     model = tmp_path / "m.wm"
+    if task in ("f1", "precision@2"):
+        rows.write_text(re.sub("^2", "1", rows.read_text(), flags=re.MULTILINE))
     check("train", rows, "--task", task, "--out", model)
     check("tune", rows, "--task", task, "--Cs", "0.1,1", "--folds", "3")
     scores = ["--scores"] if task == "ordinal" else []
     found = check("predict", model, rows, *scores)
-    named = {"classify": "labels", "regress": "predictions"}.get(task, "scores")
+    named = {"rank": "scores", "ordinal": "scores", "regress": "predictions"}.get(task, "labels")
     assert len(found[named]) == 60
     check("evaluate", model, rows)
     check("show", model)

@@ -186,6 +186,8 @@ class TestTrain:
         tasks = "--task classify"
         if option[0] not in ("--multi-class", "--class-weight"):
             tasks += " and --task regress"
+        if option[0] in ("--no-intercept", "--penalized-intercept", "--class-weight"):
+            tasks += " and --task f1|prbep|..."
         refuse(
             *("train", sources[task], "--task", task, "--out", tmp_path / "m", *option),
             naming=[f"{shown} goes with {tasks} only, not with --task {task}"],

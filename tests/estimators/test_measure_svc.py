@@ -5,6 +5,8 @@ import pytest
 import scipy.sparse as sp
 import sklearn
 from data.on_disk import write
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
@@ -18,12 +20,26 @@ from sklearn.model_selection import StratifiedKFold, TunedThresholdClassifierCV
 from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.fixes import parse_version
 
-from widemargin import LinearSVC, MeasureSVC, MeasureSVCCV, certify, open_rows, tune_threshold
+from widemargin import (
+    LinearSVC,
+    LinearSVCCV,
+    MeasureSVC,
+    MeasureSVCCV,
+    certify,
+    load_model,
+    open_rows,
+    save_model,
+    tune_threshold,
+)
+from widemargin.model_io import read_liblinear, write_liblinear
 
 MEASURES = ["f1", "f2", "prbep", "precision@20", "recall@400", "recall@precision=0.95"]
 MEASURES += ["error", "average_precision", "roc_auc@0.1"]
 X, y = load_breast_cancer(return_X_y=True)
 X = X / X.std(axis=0)
+#: its score is the only feature
+AS_IT_IS = LinearSVC().fit([[-1.0], [1.0]], [0, 1])
+AS_IT_IS.coef_, AS_IT_IS.intercept_ = np.array([[1.0]]), np.zeros(1)
 
 
 def overlapping(n=600, seed=0):
@@ -170,6 +186,78 @@ def test_thresholds_of_ties_and_extremes():
         tune_threshold(LinearSVC().fit(rows, [0, 1, 2, 2]), rows, [0, 1, 2, 2])
 
 
+@pytest.mark.parametrize("measure", ["f1", "f2", "error", "prbep", "precision@20", "recall@30"])
+@settings(max_examples=25)
+@given(data=st.data())
+def test_no_threshold_is_better(measure, data):
+    """Against each cut, written out: ties, weights, scores of any size."""
+    n, scale = data.draw(st.integers(2, 12)), 10.0 ** data.draw(st.integers(-30, 30))
+    near = st.integers(-3, 3).map(float)
+    rows = scale * np.array(data.draw(st.lists(near, min_size=n, max_size=n)))[:, None]
+    labels = np.array(
+        [0, 1, *data.draw(st.lists(st.integers(0, 1), min_size=n - 2, max_size=n - 2))]
+    )
+    weight = np.array(data.draw(st.lists(st.integers(1, 3), min_size=n, max_size=n)))
+    found = tune_threshold(AS_IT_IS, rows, labels, measure, weight).predict(rows) == 1
+    positive, scores = labels == 1, rows[:, 0]
+
+    def value(accepted):
+        if measure == "error":
+            return weight[accepted == positive].sum()
+        t, f = weight[accepted & positive].sum(), weight[accepted & ~positive].sum()
+        if measure in ("f1", "f2"):
+            beta2 = float(measure[1:]) ** 2
+            return (1 + beta2) * t / (t + f + beta2 * weight[positive].sum())
+        size = weight[positive].sum() if measure == "prbep" else int(measure.split("@")[1])
+        return -abs(t + f - size)
+
+    best = max(value(scores > cut) for cut in [-np.inf, *scores])
+    assert value(found) == pytest.approx(best, rel=1e-12)
+
+
+def test_tuned_models_keep_probabilities_and_can_be_saved(tmp_path):
+    model = LinearSVC(probability=True, random_state=0).fit(X, y)
+    tuned = tune_threshold(model, X, y, "f2")
+    assert abs(tuned.intercept_ - model.intercept_) > 1e-3
+    np.testing.assert_allclose(tuned.predict_proba(X), model.predict_proba(X), rtol=1e-9)
+    without = tune_threshold(LinearSVC(fit_intercept=False).fit(X, y), X, y, "f2")
+    write_liblinear(without, tmp_path / "m.txt")
+    np.testing.assert_array_equal(
+        read_liblinear(tmp_path / "m.txt").predict(X), without.predict(X)
+    )
+    for search in (LinearSVCCV(Cs=[0.1], cv=2), MeasureSVCCV("prbep", Cs=[0.1], cv=2)):
+        tuned = tune_threshold(search.fit(X, y), X, y, "f2")
+        save_model(tuned, tmp_path / "m.wm")
+        np.testing.assert_array_equal(load_model(tmp_path / "m.wm").predict(X), tuned.predict(X))
+        assert not np.array_equal(search.best_estimator_.predict(X), tuned.predict(X))
+
+
+def test_the_threshold_of_groups_accepts_the_sum_of_them():
+    queries = np.arange(y.size) % 20
+    model = MeasureSVC("precision@5", C=0.1).fit(X, y, qid=queries)
+    assert (model.predict(X) == 1).sum() == pytest.approx(100, abs=3)
+
+
+@pytest.mark.parametrize("qid", [None, np.arange(y.size) % 10])
+def test_reports(qid):
+    model = MeasureSVC("recall@precision=0.9", C=0.1).fit(X, y, qid=qid)
+    report = model.report(None, X, y, qid=qid)
+    score = model.score(X, y, qid=qid)
+    assert f"Recall@precision=0.9 {score:.3f}" in report.html
+    assert ("qid=qid" in report.html) == (qid is not None)
+    assert "ocas" in str(model)
+    assert np.isnan(model.score(X[y == 1], y[y == 1]))
+    with pytest.raises(ValueError, match="knows no groups"):
+        LinearSVC().fit(X, y).report(None, X, y, qid=y)
+
+
+def test_rows_that_are_elsewhere():
+    array = pytest.importorskip("dask.array").from_array(X)
+    for model in (MeasureSVC(), MeasureSVCCV()):
+        with pytest.raises(TypeError, match=r"X is Dask's: .* one round trip cannot do"):
+            model.fit(array, y)
+
+
 def test_cross_validation_is_a_loop():
     rows, labels = overlapping()
     folds = list(StratifiedKFold(3).split(rows, labels))
@@ -201,6 +289,14 @@ def test_what_is_wrong():
         MeasureSVC().fit(X[:3], [1, 2, 3])
     with pytest.raises(ValueError, match=r"row 1 has 0\.5"):
         MeasureSVC().fit(X, y, np.where(np.arange(y.size) == 1, 0.5, 1.0))
+    with pytest.raises(ValueError, match=r"1e\+30 rows are too many"):
+        MeasureSVC().fit(X, y, np.where(np.arange(y.size) == 1, 1e30, 1.0))
+    with pytest.raises(
+        ValueError, match="'precision@600' accepts all rows, of which there are 569"
+    ):
+        MeasureSVC("precision@600").fit(X, y)
+    with pytest.raises(ValueError, match="accepts all rows of each group, of which there are 57"):
+        MeasureSVC("recall@57").fit(X, y, qid=np.arange(y.size) % 10)
     with pytest.raises(ValueError, match="class_weight is for measure='error'"):
         MeasureSVC(class_weight="balanced").fit(X, y)
     with pytest.raises(ValueError, match="knows no groups"):

@@ -16,10 +16,14 @@ KINDS = {
     "LinearSVC": 10,
     "LinearSVR": 5,
     "LinearRanker": 4,
+    "MeasureSVC": 4,
     "OrdinalSVC": 2,
     "svm_path": 2,
     "LinearSVCCV": 1,
 }
+
+_MEASURES = ["f1", "f0.01", "f20", "prbep", "precision@3", "recall@5", "recall@precision=0.75"]
+_MEASURES += ["error", "average_precision", "roc_auc@0.4"]
 
 # No fit takes long; those that are stopped have something to prove as well.
 _LIMITS = {"max_iter": 200, "max_time": 1.0}
@@ -112,14 +116,18 @@ def random_case(seed: int, place: int, kind: str | None = None) -> Case:
         gentle=gentle,
         name=f"seed {seed}, case {place}",
     )
-    if kind == "LinearRanker" and random.random() < 0.5:
+    of_measure = case.parameters.get("measure", "error") != "error"
+    if of_measure and case.sample_weight is not None:
+        case.sample_weight = np.minimum(np.ceil(case.sample_weight), 4.0)
+    if (kind == "LinearRanker" or of_measure) and random.random() < 0.5:
         case.qid = random.integers(0, 1 + len(X) // 4, len(X))
     if kind in ("LinearSVC", "LinearSVR") and random.random() < 0.1:
         case.layout, case.X = "disk", X.astype(np.float32)
         two_classes = case.parameters.get("multi_class") != "crammer_singer"
         solvers = [*(only_for(Place.DISK) if two_classes else ()), "ocas", "cpa"]
         case.parameters["solver"] = str(random.choice(solvers))
-    if kind in ("LinearSVC", "LinearSVR", "LinearRanker", "OrdinalSVC") and random.random() < 0.15:
+    may_start_warm = kind in ("LinearSVC", "LinearSVR", "LinearRanker", "OrdinalSVC", "MeasureSVC")
+    if may_start_warm and random.random() < 0.15:
         case.first = case.parameters | {"C": _cost(random, gentle), "warm_start": True}
         case.parameters["warm_start"] = True
         case.parameters["tol"] = _tolerance(random)
@@ -195,7 +203,8 @@ def _targets(random, X, gentle):
 def _labels(random, kind, n):
     if kind == "LinearRanker" and random.random() < 0.5:
         return random.standard_normal(n)
-    n_classes = 2 if random.random() < 0.6 else int(random.integers(3, 6))
+    two = random.random() < 0.6 or kind == "MeasureSVC"
+    n_classes = 2 if two else int(random.integers(3, 6))
     y = random.integers(0, n_classes, n)
     y[0], y[1] = 0, 1
     return y
@@ -223,6 +232,14 @@ def _parameters(random, kind, gentle):
         parameters["C"] = _cost(random, gentle)
         if kind == "LinearRanker":
             parameters["normalization"] = str(random.choice(["pairs", "queries"]))
+        return parameters
+    if kind == "MeasureSVC":
+        parameters["measure"] = str(random.choice(_MEASURES))
+        parameters["solver"] = str(random.choice(["auto", *names(risk=RiskKind.ANY)]))
+        parameters["C"] = _cost(random, gentle)
+        intercept = random.integers(3)
+        parameters["fit_intercept"] = bool(intercept > 0)
+        parameters["penalized_intercept"] = bool(intercept == 2)
         return parameters
     parameters["loss"] = str(random.choice(list(_losses(kind))))
     parameters["random_state"] = 0

@@ -15,6 +15,7 @@ from fractions import Fraction
 import numpy as np
 from exact import optimum_of
 from fuzz.cases import Case
+from fuzz.measures import at_cost, size_of
 from fuzz.objective import ExactProblem
 from fuzz.polish import polished
 from sklearn.exceptions import ConvergenceWarning
@@ -25,7 +26,8 @@ from widemargin.estimators.problems import make_problems
 from widemargin.estimators.targets import target_problems
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
-from widemargin.risk import CrammerSinger, MarginRisk, PairwiseHinge
+from widemargin.risk import CrammerSinger, MarginRisk, PairwiseHinge, RowRisk
+from widemargin.risk.sides import TwoSidedRisk
 from widemargin.solvers import auto
 
 # How far above its objective a primal value may be, in parts of the largest sums it is made of.
@@ -60,7 +62,15 @@ def failures(case: Case, slack: float = 0.0) -> list[str] | None:
 
 
 # Where documented errors come from: checks of what was given.
-_CHECKS = ("validation.py", "problems.py", "ranking.py", "folds.py", "_split.py", "auto.py")
+_CHECKS = (
+    "validation.py",
+    "problems.py",
+    "ranking.py",
+    "measure_svc.py",
+    "folds.py",
+    "_split.py",
+    "auto.py",
+)
 
 
 def _is_about_the_input(error):
@@ -129,6 +139,10 @@ def _fits(case):
         ordering = model._problem(rows, case.y, case.qid, case.sample_weight)
         points = [(model.coef_, 0.0)]
         return [_Fit(case, [ordering[0]], points, model.certificate_, model.status_, model)]
+    if case.kind == "MeasureSVC":
+        problems = model._problem(as_rows(case.X), case.y, case.qid, case.sample_weight)
+        points = [(model.coef_[0], problems.state(model).offset)]
+        return [_Fit(case, [problems[0]], points, model.certificate_, model.status_, model)]
     if case.kind == "LinearSVR":
         problem = target_problems(model, as_rows(case.X), case.y, case.sample_weight)[0]
         points = [(model.coef_, float(model.intercept_[0]))]
@@ -203,7 +217,9 @@ def _largest_sum(X, problem, coef, offset):
     with np.errstate(over="ignore"):
         largest = np.abs(risk.target) if isinstance(risk, MarginRisk) else 1.0
         sizes = largest + X @ np.abs(coef) + np.abs(offset)
-        if isinstance(risk, PairwiseHinge):
+        if isinstance(risk, TwoSidedRisk):
+            losses = size_of(risk, sizes)
+        elif isinstance(risk, PairwiseHinge):
             sizes = sizes[risk.rows]
             losses = risk.weight.sum() * float(risk.weight @ sizes) * 2.0
         else:
@@ -231,8 +247,8 @@ def _least(exact, problem, case, own, part):
 
 def _another_solver(risk, case):
     """Return a solver, another than the case's where there is one."""
-    if isinstance(risk, PairwiseHinge):
-        return "ocas"
+    if not isinstance(risk, RowRisk):
+        return "cpa" if case.parameters["solver"] in ("auto", "ocas") else "ocas"
     first, second = ("acf", "ocas") if isinstance(risk, CrammerSinger) else ("newton", "acf")
     return first if case.parameters["solver"] != first else second
 
@@ -266,6 +282,8 @@ def solve_well_scaled(problem, case, name):
 
 def _at_cost(risk, power):
     """Return a risk with all costs divided by 4^power."""
+    if isinstance(risk, TwoSidedRisk):
+        return at_cost(risk, power)
     if isinstance(risk, PairwiseHinge):
         factor = np.ldexp(1.0, -2 * power)
         return risk.scaled(np.full(risk.n_levels.size, factor))

@@ -8,10 +8,12 @@ from fractions import Fraction
 
 import numpy as np
 import scipy.sparse as sp
+from fuzz.measures import measure_risk
 
 from widemargin.losses import HINGE, SQUARED_HINGE
 from widemargin.problem import Intercept
 from widemargin.risk import CrammerSinger, PairwiseHinge
+from widemargin.risk.sides import TwoSidedRisk
 
 # Losses that are powers, of whole numbers in place of fractions.
 _POWERS = {HINGE: 1, SQUARED_HINGE: 2}
@@ -36,7 +38,7 @@ class ExactProblem:
     Parameters
     ----------
     X : array or CSR matrix of shape (n, d)
-    risk : Hinge, SquaredHinge, CrammerSinger or PairwiseHinge
+    risk : Hinge, SquaredHinge, CrammerSinger, PairwiseHinge or a measure's
         Its costs and weights, as they are in float64, are the problem's.
     intercept : Intercept
     """
@@ -75,6 +77,8 @@ class ExactProblem:
         scores = [s for (s,) in scores]
         if isinstance(risk, PairwiseHinge):
             return Fraction(_pairs(risk, scores, one), one * one)
+        if isinstance(risk, TwoSidedRisk):
+            return measure_risk(risk, [Fraction(s, one) for s in scores])
         if risk.loss not in _POWERS:
             total = Fraction(0)
             signs, targets = risk.sign.tolist(), np.broadcast_to(risk.target, len(scores)).tolist()

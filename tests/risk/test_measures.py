@@ -1,11 +1,13 @@
 """Risks of measures against all labellings and all rankings, written out."""
 
-from itertools import permutations, product
+from fractions import Fraction
+from itertools import combinations, permutations, product
 
 import clarabel
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from fuzz.measures import measure_risk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -38,30 +40,27 @@ def planes_of(name, y):
         return _rankings(y, P, N)
     if name.startswith("roc_auc"):
         return _pairs(y, P, N, max(1, int(float(name[8:]) * N + 1e-9)))
-    slopes, heights = [np.zeros(n)], [0.0]
-    for labels in product([False, True], repeat=n):
-        found = np.array(labels)
-        missed, false = positive & ~found, found & ~positive
-        t, f = (found & positive).sum(), false.sum()
-        slope = false.astype(float) - missed
-        if name[0] == "f":
-            beta2 = float(name[1:]) ** 2
-            loss = 1.0 - (1.0 + beta2) * t / ((1.0 + beta2) * t + beta2 * missed.sum() + f)
-        elif name.startswith("recall@precision"):
-            loss = 1.0 - t / P if t and t / (t + f) >= float(name[17:]) - 1e-12 else 1.0
-        else:
-            k = P if name == "prbep" else min(n, int(name.split("@")[1]))
-            if t + f != k:
-                continue
-            loss = (min(k, P) - t) / (k if name.startswith("precision") else P)
-            swaps = min(missed.sum(), f)
-            slope = swaps * (false / max(1, f) - missed / max(1, missed.sum()))
-        slopes.append(slope)
-        heights.append(n * loss)
-    return np.array(slopes), np.array(heights)
+    labellings = (np.arange(2**n)[:, None] >> np.arange(n)) & 1 == 1
+    missed, false = positive & ~labellings, labellings & ~positive
+    m, f, t = missed.sum(axis=1), false.sum(axis=1), (labellings & positive).sum(axis=1)
+    slopes = false.astype(float) - missed
+    if name[0] == "f":
+        beta2 = float(name[1:]) ** 2
+        losses = 1.0 - (1.0 + beta2) * t / ((1.0 + beta2) * t + beta2 * m + f)
+    elif name.startswith("recall@precision"):
+        precise = t >= (float(name[17:]) - 1e-12) * (t + f)
+        losses = np.where((t > 0) & precise, 1.0 - t / P, 1.0)
+    else:
+        k = P if name == "prbep" else min(n, int(name.split("@")[1]))
+        losses = (min(k, P) - t) / (k if name.startswith("precision") else P)
+        swaps = np.minimum(m, f)[:, None]
+        slopes = swaps * (false / np.maximum(1, f)[:, None] - missed / np.maximum(1, m)[:, None])
+        slopes, losses = slopes[t + f == k], losses[t + f == k]
+    return np.vstack([np.zeros(n), slopes]), np.append(0.0, n * losses)
 
 
 def _rankings(y, P, N):
+    """All rankings, of which there are n!."""
     slopes, heights = [], []
     for order in permutations(range(y.size)):
         place = np.argsort(order)
@@ -88,36 +87,91 @@ def _pairs(y, P, N, most):
     return np.array(slopes), np.array(heights)
 
 
+def largest(name, y, S):
+    """The risk of one group for C = 1, over all labellings, rankings or sets of pairs."""
+    if name not in RANKED:
+        slopes, heights = planes_of(name, y)
+        return (slopes @ S + heights).max()
+    high, low, n = np.sort(S[y > 0])[::-1], np.sort(S[y < 0])[::-1], y.size
+    if name != "average_precision":
+        most = max(1, int(float(name[8:]) * low.size + 1e-9))
+        hinges = np.maximum(0.0, 1.0 - high[:, None] + low).sum(axis=0)
+        sets = [hinges[list(some)].sum() for some in combinations(range(low.size), most)]
+        return n / (high.size * most) * max(sets)
+    # Rows of one class are in the order of their scores in the worst ranking: that swaps least.
+    best = -np.inf
+    for places in combinations(range(n), high.size):
+        places = np.array(places)
+        ahead = places - np.arange(high.size)
+        swapped = sum((high[i] - low[:a]).sum() for i, a in enumerate(ahead))
+        precision = (np.arange(1, high.size + 1) / (places + 1)).mean()
+        best = max(best, 1.0 - precision - swapped / (high.size * low.size))
+    return n * best
+
+
 @st.composite
-def labelled(draw, most=8):
-    """Labels of both signs, and scores, of which many may be equal."""
+def labelled(draw, most=12):
+    """Labels, scores, of which many may be equal, and how often a row counts; most in all."""
     n = draw(st.integers(2, most))
     rest = draw(st.lists(st.sampled_from([-1, 1]), min_size=n - 2, max_size=n - 2))
     y = np.array([1, -1, *rest])
     near = st.one_of(st.integers(-2, 2).map(float), st.floats(-3.0, 3.0))
-    return y, np.array(draw(st.lists(near, min_size=n, max_size=n)))
+    S = np.array(draw(st.lists(near, min_size=n, max_size=n)))
+    counts = [1, 1, *draw(st.lists(st.integers(0, 3), min_size=n - 2, max_size=n - 2))]
+    while sum(counts) > most:
+        counts[int(np.argmax(counts))] -= 1
+    return y, S, np.array(counts)
 
 
-@pytest.mark.parametrize("name", COUNTED)
-@settings(max_examples=40)
-@given(case=labelled(8))
-def test_the_most_violated_labelling(name, case):
-    y, S = case
-    slopes, heights = planes_of(name, y)
-    risk, best = risk_of(name, y, 0.7), 0.7 * (slopes @ S + heights).max()
-    assert risk.value(S) == pytest.approx(best, abs=1e-9)
-    check_plane(risk, S, slopes, heights)
+@pytest.mark.parametrize("name", [*COUNTED, *RANKED])
+@settings(max_examples=30)
+@given(case=labelled())
+def test_the_most_violated_of_all(name, case):
+    """Against all labellings and rankings of up to 12 rows: ties, and rows that count often."""
+    y, S, counts = case
+    repeated = np.repeat(y, counts), np.repeat(S, counts)
+    best = largest(name, *repeated)
+    assert risk_of(name, repeated[0], 0.7).value(repeated[1]) == pytest.approx(
+        0.7 * best, abs=1e-9
+    )
+    assert risk_of(name, y, 0.7, counts).value(S) == pytest.approx(0.7 * best, abs=1e-9)
 
 
-@pytest.mark.parametrize("name", RANKED)
-@settings(max_examples=40)
+@pytest.mark.parametrize("name", [*COUNTED, *RANKED])
+@settings(max_examples=20)
 @given(case=labelled(6))
-def test_the_most_violated_ranking(name, case):
-    y, S = case
-    slopes, heights = planes_of(name, y)
-    risk = risk_of(name, y, 0.7)
-    assert risk.value(S) == pytest.approx(0.7 * (slopes @ S + heights).max(), abs=1e-9)
-    check_plane(risk, S, slopes, heights)
+def test_planes_touch_and_are_below(name, case):
+    y, S, _ = case
+    check_plane(risk_of(name, y, 0.7), S, *planes_of(name, y))
+
+
+@pytest.mark.parametrize("name", [*COUNTED, "f0.01", "f50", *RANKED])
+@settings(max_examples=15)
+@given(case=labelled(), seed=st.integers(0, 2**32 - 1))
+def test_bounds_hold_in_fractions(name, case, seed):
+    """Whatever the scale: values are rounded, bounds on them are true."""
+    y, S, counts = case
+    rng = np.random.default_rng(seed)
+    S *= 10.0 ** rng.choice([-30, -8, 0, 8, 30])
+    S += rng.choice([0.0, 1.0, 1e8])
+    counts, group = counts * (40 if y.size < 4 else 1), rng.integers(0, 2, y.size)
+    group[:2] = 0
+    risk = risk_of(name, y, 10.0 ** rng.uniform(-20, 20), counts, group)
+    error = np.abs(S) * rng.choice([0.0, 1e-16, 1e-3])
+    near = S + error * rng.uniform(-1.0, 1.0, S.size)
+    off = np.abs(near - S) > error
+    near[off] = S[off]
+    bound = risk.bound(S, error)
+    assert measure_risk(risk, [Fraction(s) for s in near.tolist()]) <= Fraction(bound.value)
+    value = float(measure_risk(risk, [Fraction(s) for s in S.tolist()]))
+    assert bound.value - 2.0 * bound.rounding <= value * (1.0 + 1e-9)
+    if isinstance(risk, LabellingRisk):
+        # A stored labelling is below the risk everywhere, but for its last digits.
+        cut = risk.decoded(risk.cut(S).code)
+        scores = [Fraction(s) for s in rng.permutation(S).tolist()]
+        terms = [Fraction(g) * s for g, s in zip(cut.slope.tolist(), scores)]
+        slack = Fraction(1e-14) * (Fraction(cut.constant) + sum(map(abs, terms)))
+        assert Fraction(cut.constant) + sum(terms) - slack <= measure_risk(risk, scores)
 
 
 def check_plane(risk, S, slopes, heights):
@@ -153,13 +207,18 @@ def test_counts_repeat_rows_and_groups_add_up(name):
     assert risk.value(S) == pytest.approx(n * np.mean(alone), rel=1e-12)
 
 
-def quadratic_optimum(X, slopes, heights, C, intercept):
-    """min 1/2 |w|^2 (+ 1/2 b^2) + C xi with all planes below xi, by an interior-point solver."""
-    d = X.shape[1]
-    P = sp.diags([*np.ones(d), float(intercept is Intercept.PENALIZED), 0.0]).tocsc()
+def quadratic_optimum(X, slopes, heights, C, intercept, member=None):
+    """min 1/2 |w|^2 (+ 1/2 b^2) + sum_g C_g xi_g, by an interior-point solver.
+
+    All planes of a group, `member`, are below its xi.
+    """
+    d, C = X.shape[1], np.atleast_1d(C)
+    member = np.zeros(len(slopes), dtype=int) if member is None else member
+    P = sp.diags([*np.ones(d), float(intercept is Intercept.PENALIZED), *np.zeros(C.size)]).tocsc()
     free = slopes.sum(axis=1) if intercept is not Intercept.NONE else np.zeros(len(slopes))
-    A = np.column_stack([slopes @ X, free, -np.ones(len(slopes))])
-    b_is_zero = np.eye(d + 2)[[d]] if intercept is Intercept.NONE else np.empty((0, d + 2))
+    A = np.column_stack([slopes @ X, free, -np.eye(C.size)[member]])
+    size = A.shape[1]
+    b_is_zero = np.eye(size)[[d]] if intercept is Intercept.NONE else np.empty((0, size))
     quiet = clarabel.DefaultSettings()
     quiet.verbose = False
     cones = [clarabel.NonnegativeConeT(len(A))]
@@ -167,7 +226,7 @@ def quadratic_optimum(X, slopes, heights, C, intercept):
     sides = np.concatenate([-heights, np.zeros(len(b_is_zero))])
     solver = clarabel.DefaultSolver(
         sp.csc_matrix(P),
-        np.array([*np.zeros(d + 1), C]),
+        np.array([*np.zeros(d + 1), *C]),
         sp.csc_matrix(np.vstack([A, b_is_zero])),
         sides,
         cones,
@@ -179,7 +238,7 @@ def quadratic_optimum(X, slopes, heights, C, intercept):
 @pytest.mark.parametrize("intercept", list(Intercept))
 @pytest.mark.parametrize("name", [*COUNTED, "average_precision", "roc_auc@0.5"])
 def test_certificates_hold_the_optimum_of_the_written_out_problem(name, intercept):
-    n = 6 if name in ("average_precision", "roc_auc@0.5") else 9
+    n = 6 if name in ("average_precision", "roc_auc@0.5") else 10
     for seed in range(3):
         rng = np.random.default_rng(seed)
         X, y = rng.normal(size=(n, 3)), rng.permutation([1, 1, 1] + [-1] * (n - 3))
@@ -202,6 +261,40 @@ def test_certificates_hold_the_optimum_of_the_written_out_problem(name, intercep
 
 
 @pytest.mark.parametrize("intercept", list(Intercept))
+@pytest.mark.parametrize("name", [*COUNTED, "average_precision", "roc_auc@0.5"])
+def test_certificates_with_groups_and_weights(name, intercept):
+    rng = np.random.default_rng(7)
+    of_pairs = name in ("average_precision", "roc_auc@0.5")
+    counts = np.array([1, 1, 2, 0, 1, 1] if of_pairs else [2, 1, 3, 0, 1, 1])
+    y, group = np.tile([1, 1, -1, -1, -1, 1], 2), np.repeat([0, 1], 6)
+    counts = np.append(counts, np.roll(counts, 2))
+    X = rng.normal(size=(12, 3)) + 0.5 * y[:, None]
+    risk = risk_of(name, y, 0.6, counts, group)
+    refused = intercept is not Intercept.NONE and not risk.takes_intercept
+    if name == "precision@9" or refused:
+        return
+    slopes, heights, member = [], [], []
+    for g in (0, 1):
+        rows = np.repeat(np.flatnonzero(group == g), counts[group == g])
+        planes, constants = planes_of(name, y[rows])
+        slopes.append(np.zeros((len(planes), y.size)))
+        np.add.at(slopes[g].T, rows, planes.T)
+        heights.append(constants)
+        member += [g] * len(planes)
+    sizes = np.array([counts[group == g].sum() for g in (0, 1)])
+    C = 0.6 * sizes.sum() / (2 * sizes)
+    expected = quadratic_optimum(
+        X, np.vstack(slopes), np.concatenate(heights), C, intercept, np.array(member)
+    )
+    problem, monitor = Problem(as_rows(X), risk, intercept), Monitor(1e-7, 1000)
+    state = CuttingPlanes().solve(problem, State.zero(problem), monitor)
+    found = certify_state(problem, state)
+    assert monitor.status == "converged"
+    assert found.dual <= expected * (1.0 + 1e-7) + 1e-9
+    assert found.primal >= expected * (1.0 - 1e-7) - 1e-9
+
+
+@pytest.mark.parametrize("intercept", list(Intercept))
 def test_bounds_of_any_points_and_labellings(intercept):
     """Whatever is stored, the lower bound is below the optimum, and the upper one above it."""
     rng = np.random.default_rng(3)
@@ -217,6 +310,30 @@ def test_bounds_of_any_points_and_labellings(intercept):
             assert upper_bound(problem, rng.normal(size=2), offset).value >= expected - 1e-9
 
 
+@pytest.mark.parametrize("name", ["f1", "f0.001", "f1000", "recall@precision=0.9", "prbep"])
+def test_losses_keep_their_digits(name):
+    """Small ones too: they are heights of planes, and bounds allow for a few roundings only."""
+    measure, (P, N) = measure_called(name), (900, 1000)
+    for missed, accepted in product([0, 1, 2, 899], [0, 1, 2, 50]):
+        if name == "prbep" and missed != accepted:
+            continue
+        found = float(measure.losses(*map(np.array, (missed, accepted, P, N))))
+        t, beta2 = Fraction(P - missed), Fraction(measure.number) ** 2
+        exact = Fraction(missed, P)
+        if name[0] == "f":
+            exact = 1 - (1 + beta2) * t / (t + accepted + beta2 * P)
+        elif name != "prbep" and t < Fraction(measure.number) * (t + accepted):
+            exact = Fraction(1)
+        assert abs(Fraction(found) - exact) <= exact * Fraction(1e-15)
+
+
+def test_rows_that_count_often_are_not_added_up():
+    y, counts = np.array([1, 1, -1]), np.array([1, 100_000, 3])
+    risk = risk_of("f1", y, 0.1, counts)
+    slope = risk.decoded(risk.first_codes()[0]).slope
+    assert slope[1] == pytest.approx(-100_000 * risk.scale[0], rel=1e-15)
+
+
 def test_labellings_that_are_none_of_the_measure_prove_nothing():
     y = np.array([1, 1, -1, -1])
     risk = risk_of("prbep", y)
@@ -226,7 +343,12 @@ def test_labellings_that_are_none_of_the_measure_prove_nothing():
 
 
 @pytest.mark.parametrize(
-    "name", ["", "f", "f0", "precision", "precision@0", "recall@precision=1.5", "roc_auc@0", 3]
+    "name",
+    [
+        *("", "f", "f0", "f1e3", "F1", "f1 ", 3, "f" + "9" * 400, "f0." + "0" * 400 + "1"),
+        *("precision", "precision@0", "precision@" + "9" * 20),
+        *("recall@precision=1.5", "roc_auc@0"),
+    ],
 )
 def test_names_that_are_none(name):
     with pytest.raises(ValueError, match="measure must be one of f1"):

@@ -136,6 +136,12 @@ def train(
       roc       two numbers, the larger one is the positive class; maximises
                 the area under the ROC curve (ROC AUC)
       regress   numbers to predict, or their medians and quantiles: see --loss
+      MEASURE   two labels, of which the larger one is positive; trains for
+                f1 (f2, f0.5, ...), prbep (the precision-recall break-even
+                point), precision@100, recall@100 (of the 100 highest rows),
+                recall@precision=0.9, error (rate), average_precision or
+                roc_auc@0.1 (up to that false positive rate); with qid for
+                its mean over groups; weights are whole numbers
 
     In a table, --target names the column of the labels. Numbers are standardised, text and
     dictionary columns are categories, dates become days, months, weekdays and hours, and missing
@@ -154,6 +160,7 @@ def train(
       widemargin train reviews.svm --task ordinal --out stars.wm
       widemargin train clicks.svm --task roc --out clicks.wm
       widemargin train houses.csv --target price --task regress --out price.wm
+      widemargin train ads.svm --task precision@100 --out ads.wm
       widemargin train shards/ --memory-budget 512MB --out model.wm
       widemargin train train.svm --out model.wm --report model.html
     """
@@ -222,6 +229,7 @@ def tune(
       widemargin tune clicks --scoring roc_auc --folds 3 --plot curve.png
       widemargin tune wine.csv --target quality --task ordinal --out wine.wm
       widemargin tune houses.csv --target price --task regress --out price.wm
+      widemargin tune ads.svm --task f1 --out ads.wm
     """
     from widemargin.cli import tuning
 

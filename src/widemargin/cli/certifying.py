@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from widemargin import LinearRanker
+from widemargin import LinearRanker, MeasureSVC
 from widemargin.certificate import Certificate
 from widemargin.cli.errors import BadInput, complain, reading, shown
 from widemargin.cli.inputs import (
@@ -40,7 +40,7 @@ def certify_again(model: str, data: list[str], options: TableOptions) -> dict[st
     if loaded.features is None:
         rows = rows._replace(X=scaled(loaded, with_features(rows.X, n_features)))
 
-    qid = rows.qid if isinstance(certified, LinearRanker) else None
+    qid = rows.qid if isinstance(certified, LinearRanker | MeasureSVC) else None
     with reading(data[0]):
         certificate = certify(certified, rows.X, rows.y, rows.weight, qid=qid)
     stored = certified.certificate_

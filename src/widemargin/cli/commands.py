@@ -86,6 +86,8 @@ def evaluate(
       regress   R2, mean absolute error, root of the mean squared error; for
                 the pinball loss the mean loss and the fraction of rows at or
                 below the prediction
+      MEASURE   the measure it was trained for, with qid its mean over the
+                groups; and what there is of classify
 
     A metric that does not exist for these rows, such as NDCG without a grade above 0, is printed
     as undefined.

@@ -8,7 +8,7 @@ import numpy as np
 import typer
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin import LinearRanker
+from widemargin import LinearRanker, MeasureSVC
 from widemargin.cli import options, reporting
 from widemargin.cli.errors import BadInput, check_output, reading, shown
 from widemargin.cli.given import (
@@ -90,17 +90,18 @@ def check_data(task: TaskName, data: Data) -> None:
     """Refuse labels and groups that do not fit the task, and models larger than memory."""
     labels = np.unique(data.y)
     _check_room(data.X.shape[1], labels.size if task is TaskName.classify else 1)
-    if task is TaskName.classify:
+    if task.kind in (TaskName.classify, TaskName.measure):
         _check_whole(data.y)
     elif task is TaskName.regress:
         _check_numbers(data.y)
     elif task is TaskName.ordinal and labels.size < 2:
         raise ValueError(f"every row has the label {labels[0]}; --task ordinal needs two or more")
-    elif task is TaskName.roc and labels.size != 2:
+    if task.kind in (TaskName.roc, TaskName.measure) and labels.size != 2:
         raise ValueError(
-            f"--task roc needs exactly two labels, not {labels.size:,} ({listed(labels.tolist())})"
+            f"--task {task.value} needs exactly two labels, not {labels.size:,} "
+            f"({listed(labels.tolist())})"
         )
-    elif task is TaskName.roc and data.qid is not None:
+    if task is TaskName.roc and data.qid is not None:
         raise ValueError("it has groups (qid), which --task roc cannot use; use --task rank")
 
 
@@ -152,6 +153,7 @@ def estimator(context: typer.Context, kind: type, data: Data, **others: Any) -> 
     given = context.params
     quiet = given["quiet"] or given["json"]
     values = {name: _plain(value) for name, value in given.items()} | {
+        "measure": given["task"].value,
         "fit_intercept": not given["no_intercept"],
         "class_weight": class_weight(given["class_weight"], data.y),
         "random_state": given["seed"],
@@ -189,7 +191,7 @@ def fit(model: Any, data: Data, **more: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         try:
-            if isinstance(model, LinearRanker):
+            if isinstance(model, LinearRanker | MeasureSVC):
                 model.fit(data.X, data.y, qid=data.qid, sample_weight=data.weight)
             else:
                 model.fit(data.X, data.y, sample_weight=data.weight, **more)

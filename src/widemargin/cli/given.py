@@ -90,18 +90,20 @@ def check_task(context: typer.Context, task: TaskName, solver: SolverName) -> No
     """Refuse options that do not apply to the task."""
     spelled = {option.name: option.opts[0] for option in context.command.params}
     for name, tasks in ONLY_FOR.items():
-        if given(context, name) and task not in tasks:
+        if given(context, name) and task.kind not in tasks:
             raise _wrong_task(spelled[name], tasks, task)
     fits: dict[TaskName, tuple[str, ...]] = {
         TaskName.classify: names(published=True),
         TaskName.regress: names(),
+        TaskName.measure: names(risk=RiskKind.ANY),
     }
     allowed = {each: fits.get(each, names(risk=RiskKind.ANY, published=True)) for each in TaskName}
-    if solver not in ("auto", *allowed[task]):
+    if solver not in ("auto", *allowed[task.kind]):
         tasks = tuple(each for each in TaskName if solver in allowed[each])
         raise _wrong_task(f"--solver {solver}", tasks, task)
-    if task is TaskName.regress and context.params["device"] is DeviceName.cuda:
-        raise BadInput("--device cuda: --task regress trains on the host")
+    on_host = task.kind in (TaskName.regress, TaskName.measure)
+    if on_host and context.params["device"] is DeviceName.cuda:
+        raise BadInput(f"--device cuda: --task {task.value} trains on the host")
     _check_loss(context, task)
 
 

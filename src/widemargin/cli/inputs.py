@@ -80,7 +80,7 @@ def read_training(
         if options.target is not None:
             features, table = tables.learn(paths, options, task)
             data = _from_table(table, features, labelled=True)
-            if task is TaskName.classify:
+            if task.kind in (TaskName.classify, TaskName.measure):
                 tables.check_classes(options.target, data.y)
             return data, features
         _refuse_table(paths, options)

@@ -11,13 +11,29 @@ from widemargin.solvers.registry import SOLVERS, Place, RiskKind, names, only_fo
 
 
 class TaskName(StrEnum):
-    """What a model learns from the labels."""
+    """What a model learns from the labels: one of these, or a measure, by its name."""
 
     classify = "classify"
     rank = "rank"
     ordinal = "ordinal"
     roc = "roc"
     regress = "regress"
+    measure = "f1|prbep|..."
+
+    @classmethod
+    def _missing_(cls, value: object) -> "TaskName":
+        """Return the task of a measure, such as "precision@100"; ValueError for other words."""
+        from widemargin.estimators.measuring import measure_called
+
+        measure_called(str(value))
+        task = str.__new__(cls, value)
+        task._name_, task._value_ = "measure", str(value)
+        return task
+
+    @property
+    def kind(self) -> "TaskName":
+        """The task; `measure` for each measure."""
+        return TaskName[self.name]
 
 
 class DeviceName(StrEnum):
@@ -58,6 +74,15 @@ def _positive(value: float | None) -> float | None:
     if value is not None and not (value > 0 and math.isfinite(value)):
         raise typer.BadParameter(f"{value:g} is not a positive number.")
     return value
+
+
+def _task(text: str) -> TaskName:
+    """Return the task of this name, or of this measure."""
+    try:
+        return TaskName(text)
+    except ValueError as error:
+        tasks = ", ".join(task.value for task in TaskName if task is not TaskName.measure)
+        raise typer.BadParameter(f"{text!r} is none of {tasks}, and {error}.") from error
 
 
 def _fraction(value: float) -> float:
@@ -125,6 +150,7 @@ def _version(wanted: bool) -> None:
 
 
 _CLASSES, _ROW_BY_ROW = (TaskName.classify,), (TaskName.classify, TaskName.regress)
+_INTERCEPT = (*_ROW_BY_ROW, TaskName.measure)
 
 #: options of `train` that do not apply to all tasks, and those tasks
 ONLY_FOR = {
@@ -133,9 +159,9 @@ ONLY_FOR = {
     "delta": (TaskName.regress,),
     "quantile": (TaskName.regress,),
     "multi_class": _CLASSES,
-    "no_intercept": _ROW_BY_ROW,
-    "penalized_intercept": _ROW_BY_ROW,
-    "class_weight": _CLASSES,
+    "no_intercept": _INTERCEPT,
+    "penalized_intercept": _INTERCEPT,
+    "class_weight": (*_CLASSES, TaskName.measure),
     "seed": _ROW_BY_ROW,
     "memory_budget": _ROW_BY_ROW,
     "checkpoint": _ROW_BY_ROW,
@@ -189,7 +215,14 @@ Version = Annotated[
 ]
 
 # Of `train`.
-Task = Annotated[TaskName, typer.Option(help="Meaning of the labels; see above.")]
+Task = Annotated[
+    Any,  # TaskName
+    typer.Option(
+        parser=_task,
+        metavar=f"{'|'.join(task for task in TaskName if task is not TaskName.measure)}|MEASURE",
+        help="Meaning of the labels; see above.",
+    ),
+]
 Out = Annotated[
     str,
     typer.Option("--out", metavar="MODEL", help="Model file to write; - is standard output."),
@@ -255,9 +288,10 @@ Solver = Annotated[
     typer.Option(
         help="auto chooses by the data, the task and C. "
         + "; ".join(f"{name}: {SOLVERS[name].summary}" for name in names())
-        + f". {', '.join(only_for(Place.DISK))} are for rows on disk. rank, ordinal and roc have "
-        f"{', '.join(names(risk=RiskKind.ANY))} only. A name with -paper at its end is the "
-        "algorithm as published, for classify, which stops by the paper's own rule at --tol."
+        + f". {', '.join(only_for(Place.DISK))} are for rows on disk. rank, ordinal, roc and "
+        f"measures have {', '.join(names(risk=RiskKind.ANY))} only. A name with -paper at its "
+        "end is the algorithm as published, for classify, which stops by the paper's own rule at "
+        "--tol."
     ),
 ]
 Tol = Annotated[
@@ -285,7 +319,7 @@ Device = Annotated[
     DeviceName,
     typer.Option(
         help="Device to train on: cuda is a GPU (needs CuPy); auto takes a GPU if there is one. "
-        "regress trains on the host."
+        "regress and measures train on the host."
     ),
 ]
 MemoryBudget = Annotated[
@@ -305,14 +339,14 @@ Checkpoint = Annotated[
     ),
 ]
 NoIntercept = Annotated[
-    bool, typer.Option("--no-intercept", help="classify and regress: fit no intercept.")
+    bool, typer.Option("--no-intercept", help="classify, regress and measures: fit no intercept.")
 ]
 PenalizedIntercept = Annotated[
     bool,
     typer.Option(
         "--penalized-intercept",
-        help="classify and regress: penalise the intercept like a weight, as LIBLINEAR and "
-        "scikit-learn's LinearSVC and LinearSVR do.",
+        help="classify, regress and measures: penalise the intercept like a weight, as LIBLINEAR "
+        "and scikit-learn's LinearSVC and LinearSVR do.",
     ),
 ]
 ClassWeight = Annotated[
@@ -320,8 +354,8 @@ ClassWeight = Annotated[
     typer.Option(
         callback=_class_weights,
         metavar="balanced or LABEL=WEIGHT,...",
-        help="classify: factors on the weights of the classes, such as spam=5,ham=1; balanced "
-        "takes the inverse of their frequencies.",
+        help="classify and error: factors on the weights of the classes, such as spam=5,ham=1; "
+        "balanced takes the inverse of their frequencies.",
     ),
 ]
 NJobs = Annotated[
@@ -394,7 +428,7 @@ Scoring = Annotated[
         "pairwise_accuracy (the default), ndcg or mean_average_precision. ordinal: "
         "neg_mean_absolute_error (the default), accuracy or pairwise_accuracy. roc: roc_auc. "
         "regress: r2 (the default), neg_mean_absolute_error, neg_root_mean_squared_error or "
-        "neg_mean_pinball_loss (the default with --loss pinball).",
+        "neg_mean_pinball_loss (the default with --loss pinball). Measures: themselves.",
     ),
 ]
 BestOut = Annotated[

@@ -2,6 +2,7 @@
 
 import copy
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from sklearn.model_selection import (
     StratifiedKFold,
 )
 
-from widemargin import LinearSVR, OrdinalSVC
+from widemargin import LinearSVR, MeasureSVC, OrdinalSVC
 from widemargin.certificate import Certificate
 from widemargin.cli import fitting
 from widemargin.cli.inputs import Data
@@ -67,6 +68,13 @@ SCORERS: dict[str, dict[str, Callable[[Any, Data], float]]] = {
 }
 
 
+def scorers_of(task: str) -> dict[str, Callable[[Any, Data], float]]:
+    """Return the scores of a task; that of a measure is the measure itself."""
+    if task in SCORERS:
+        return SCORERS[task]
+    return {task: lambda model, rows: model.score(rows.X, rows.y, rows.weight, rows.qid)}
+
+
 def _mean_error(model: OrdinalSVC, rows: Data) -> float:
     """Return the mean absolute error in ranks."""
     labels = np.union1d(model.classes_, rows.y)
@@ -82,12 +90,12 @@ class FoldSearch:
 
     Parameters
     ----------
-    model : LinearRanker, OrdinalSVC or LinearSVR
+    model : LinearRanker, OrdinalSVC, LinearSVR or MeasureSVC
         What to train; its C is set.
     Cs : ndarray of shape (n_Cs,)
     folds : int
     scoring : str
-        One of `SCORERS` of the task.
+        One of `scorers_of` the task.
     task : str
     max_time : float or None
         For all trainings together.
@@ -105,6 +113,8 @@ class FoldSearch:
     @property
     def loss(self) -> str:
         """Name of the loss of the models."""
+        if isinstance(self.model, MeasureSVC):
+            return self.model.measure
         return self.model.loss if isinstance(self.model, LinearSVR) else "pairwise hinge"
 
     def fit(self, rows: Data) -> "FoldSearch":
@@ -116,10 +126,12 @@ class FoldSearch:
         self.relative_gaps_ = np.full_like(self.scores_, np.nan)
         self._end = None if self.max_time is None else time.perf_counter() + self.max_time
         self._left = self.scores_.size + 1
-        score = SCORERS[self.task][self.scoring]
+        score = scorers_of(self.task)[self.scoring]
         held = [(_taken(rows, train), _taken(rows, test)) for train, test in splits]
         models = [copy.deepcopy(self.model).set_params(warm_start=True) for _ in splits]
-        with ProgressBar(self._left, "trainings") if self.verbose else nullcontext() as bar:
+        shown = ProgressBar(self._left, "trainings") if self.verbose else nullcontext()
+        with shown as bar, warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # small C make small weights
             stopped = self._try_all(models, held, score, bar)
         means = self.scores_.mean(axis=0)
         if np.isnan(means).all():

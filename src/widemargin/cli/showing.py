@@ -85,13 +85,13 @@ def _weights(loaded: "Loaded", top: int) -> list[dict[str, Any]]:
     """Return the largest weights of each class or target; of one problem, if it is one."""
     import numpy as np
 
-    from widemargin import LinearSVC
+    from widemargin import LinearSVC, MeasureSVC
     from widemargin.curves import part_names
 
     model, names = loaded.model, loaded.names
     rows = np.atleast_2d(model.coef_)
     classes: list[Any] = [None]
-    if isinstance(model, LinearSVC):
+    if isinstance(model, LinearSVC | MeasureSVC):
         classes = model.classes_.tolist()[-len(rows) :]
     elif len(rows) > 1:
         classes = part_names(model)
@@ -139,6 +139,7 @@ def _as_text(summary: dict[str, Any]) -> dict[str, str]:
     if "solver" in summary:
         parameters = summary["parameters"]
         loss = f"{loss_in_words(parameters)}, " if "loss" in parameters else ""
+        loss = f"{parameters['measure']}, " if "measure" in parameters else loss
         lines["training"] = (
             f"{loss}C = {parameters['C']:g}, solver {summary['solver']}, {summary['status']}"
         )

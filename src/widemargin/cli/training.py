@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 import typer
 
-from widemargin import LinearRanker, LinearSVC, LinearSVR, OrdinalSVC, progress
+from widemargin import LinearRanker, LinearSVC, LinearSVR, MeasureSVC, OrdinalSVC, progress
 from widemargin.cli import compiling, fitting, output, reporting, tables
 from widemargin.cli.errors import complain, naming, reading
 from widemargin.cli.given import as_option, loss_in_words
@@ -75,8 +75,9 @@ def make_model(context: typer.Context, data: Data) -> Any:
         TaskName.classify: LinearSVC,
         TaskName.ordinal: OrdinalSVC,
         TaskName.regress: LinearSVR,
+        TaskName.measure: MeasureSVC,
     }
-    return fitting.estimator(context, kinds.get(context.params["task"], LinearRanker), data)
+    return fitting.estimator(context, kinds.get(context.params["task"].kind, LinearRanker), data)
 
 
 def early_stop(model: Any) -> str:
@@ -113,7 +114,7 @@ def summarise(task: TaskName, model: Any, data: Data) -> dict[str, Any]:
     size = {"rows": data.X.shape[0], "features": data.X.shape[1]}
     if isinstance(model, Classifier):
         size["classes"] = model.classes_.tolist()
-    if task is TaskName.rank:
+    if task is TaskName.rank or (task.kind is TaskName.measure and data.qid is not None):
         size["groups"] = 1 if data.qid is None else len(np.unique(data.qid))
     if isinstance(model, Ordering):
         size["pairs"] = model.n_pairs_
@@ -157,6 +158,8 @@ def _size(summary: dict[str, Any], data: Data) -> str:
 
 
 def _loss(model: Any) -> str:
+    if isinstance(model, MeasureSVC):
+        return f"bound on the loss in {model.measure}"
     if not isinstance(model, LinearSVC | LinearSVR):
         return "pairwise hinge loss"
     if isinstance(model, LinearSVC) and model.multi_class == "crammer_singer":

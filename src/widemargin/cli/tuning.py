@@ -12,13 +12,13 @@ from rich.table import Table
 from sklearn.metrics import get_scorer_names
 from sklearn.model_selection import StratifiedGroupKFold
 
-from widemargin import LinearRanker, LinearSVCCV, LinearSVR, OrdinalSVC
+from widemargin import LinearRanker, LinearSVCCV, LinearSVR, MeasureSVC, OrdinalSVC
 from widemargin.cli import compiling, fitting, output, plotting, reporting, tables
 from widemargin.cli.errors import BadInput, complain, naming, reading
 from widemargin.cli.given import as_option, given_options
 from widemargin.cli.inputs import Data, Loaded
 from widemargin.cli.options import TaskName
-from widemargin.cli.search import SCORERS, FoldSearch
+from widemargin.cli.search import FoldSearch, scorers_of
 from widemargin.cli.table_options import FOR_TABLES
 from widemargin.curves import caveats, score_name
 from widemargin.estimators.validation import check_costs
@@ -106,7 +106,7 @@ def check_scoring(task: TaskName, name: str | None, loss: str | None) -> str:
                 "balanced_accuracy, f1, f1_macro, roc_auc or average_precision"
             )
         return name
-    scorers = list(SCORERS[task.value])
+    scorers = list(scorers_of(task.value))
     name = name or ("neg_mean_pinball_loss" if loss == "pinball" else scorers[0])
     if name not in scorers:
         raise BadInput(f"--scoring {name}: --task {task.value} has {', '.join(scorers)}")
@@ -122,8 +122,12 @@ def search(context: typer.Context, rows: Data, scoring: str) -> Any:
         model = fitting.estimator(context, LinearSVCCV, rows, cv=cv, scoring=scoring)
         fitting.fit(model, rows, groups=rows.qid)
         return model
-    kinds: dict[TaskName, type] = {TaskName.ordinal: OrdinalSVC, TaskName.regress: LinearSVR}
-    kind = kinds.get(task, LinearRanker)
+    kinds: dict[TaskName, type] = {
+        TaskName.ordinal: OrdinalSVC,
+        TaskName.regress: LinearSVR,
+        TaskName.measure: MeasureSVC,
+    }
+    kind = kinds.get(task.kind, LinearRanker)
     # The search itself has the limit of time, and shows its progress.
     model = fitting.estimator(context, kind, rows, max_time=None, verbose=0)
     Cs, folds = check_costs("--Cs", given["Cs"]), given["folds"]
@@ -140,8 +144,11 @@ def check_folds(task: TaskName, folds: int, rows: Data) -> None:
     elif task in (TaskName.rank, TaskName.regress):
         n, what = rows.y.size, "row"
     else:
-        n, what = np.unique(rows.y, return_counts=True)[1].max(), "row"
-        where = " of its largest class"
+        counts, what = np.unique(rows.y, return_counts=True)[1], "row"
+        # A measure is undefined for rows of one class.
+        small = task.kind is TaskName.measure
+        n, where = counts.min() if small else counts.max(), " of its largest class"
+        where = where.replace("largest", "smallest") if small else where
     if n < folds:
         raise ValueError(f"--folds {folds}: it has {count(n, what)}{where}, too few for so many")
 

@@ -17,8 +17,9 @@ from widemargin.data.devices import is_on_gpu
 from widemargin.data.memory import RowsInMemory
 from widemargin.estimators.callbacks import CallbackSupportMixin, with_callbacks
 from widemargin.estimators.fitting import Fit, load_if_fits
-from widemargin.estimators.measuring import best_threshold, measured
+from widemargin.estimators.measuring import best_threshold, measured_by_group
 from widemargin.estimators.problems import class_weights
+from widemargin.estimators.reporting import Reporting
 from widemargin.estimators.scoring import linear_scores, model_scores
 from widemargin.estimators.validation import (
     check_choice,
@@ -45,6 +46,9 @@ from widemargin.risk import (
 )
 from widemargin.solvers import auto
 from widemargin.solvers.registry import RiskKind, names
+
+# So many repeated rows take memory for tens of bytes each.
+_MOST_UNITS = 2**31
 
 
 class MeasureModel(ClassifierMixin, BaseEstimator):
@@ -79,20 +83,24 @@ class MeasureModel(ClassifierMixin, BaseEstimator):
         qid: ArrayLike | None = None,
     ) -> float:
         """Return the measure of the model on these rows: with `qid`, its mean over groups."""
-        scores = np.asarray(self.decision_function(X), dtype=np.float64)
+        scores = self.decision_function(X)
         positive = places_of(check_labels(y), self.classes_) == 1
-        weights = check_weights(sample_weight, scores[:, None])
-        weights = np.ones(scores.size) if weights is None else weights
-        measure, groups = measure_called(self.measure), check_groups(qid, scores.size)
-        if groups is None:
-            return measured(measure, positive, scores, weights)
-        order = np.argsort(groups, kind="stable")
-        parts = np.split(order, np.cumsum(np.bincount(groups))[:-1])
-        found = [measured(measure, positive[p], scores[p], weights[p]) for p in parts]
-        return float(np.nanmean(found))
+        weights = check_weights(sample_weight, np.reshape(scores, (-1, 1)))
+        return self.measure_scores(positive, scores, weights, qid=qid)
+
+    def measure_scores(
+        self, positive: Array, scores: Array, weights: Array | None = None, *, qid: Any = None
+    ) -> float:
+        """Return the measure of scores, (n,), where `positive` rows are to be found.
+
+        NaN without rows of both classes.
+        """
+        scores = np.asarray(scores, dtype=np.float64)
+        group = check_groups(qid, scores.size)
+        return measured_by_group(measure_called(self.measure), positive, scores, weights, group)
 
 
-class MeasureSVC(CallbackSupportMixin, MeasureModel):
+class MeasureSVC(Reporting, CallbackSupportMixin, MeasureModel):
     """Linear classification of two classes, trained for a measure, with a certificate.
 
     Minimises ``1/2 |w|^2 + r``, where r is a convex bound on C times the number of rows times the
@@ -208,8 +216,7 @@ class MeasureSVC(CallbackSupportMixin, MeasureModel):
         self : MeasureSVC
         """
         self._check_parameters()
-        if is_on_gpu(X):
-            raise TypeError("MeasureSVC trains on the host, and X is on a GPU")
+        check_place(X)
         previous = self if self.warm_start and hasattr(self, "dual_") else None
         X = check_matrix(self, X, reset=True)
         rows = load_if_fits(as_rows(X), self)
@@ -261,6 +268,17 @@ class MeasureSVC(CallbackSupportMixin, MeasureModel):
         return MeasureProblem(self, rows, codes, weights, check_groups(qid, codes.size))
 
 
+def check_place(X: Any) -> None:
+    """Refuse rows that are not on this machine's host."""
+    if is_on_gpu(X):
+        raise TypeError("MeasureSVC trains on the host, and X is on a GPU")
+    if type(X).__module__.partition(".")[0] == "dask":
+        raise TypeError(
+            "MeasureSVC trains on one machine, and X is Dask's: to find the worst labelling, the "
+            "rows of all workers are sorted by their scores, which one round trip cannot do"
+        )
+
+
 class MeasureProblem:
     """A sequence of one Problem, whose solution is best for a measure.
 
@@ -273,7 +291,7 @@ class MeasureProblem:
         self.model, self.rows = model, rows
         self.codes, self.weights = codes, weights
         self.measure = measure_called(model.measure)
-        self.risk = self._risk(2 * codes.astype(np.int8) - 1, group)
+        self.risk: Any = self._risk(2 * codes.astype(np.int8) - 1, group)
         self.intercept = Intercept.of(model) if self.risk.takes_intercept else Intercept.NONE
 
     def _risk(self, y: Array, group: Array | None) -> Risk:
@@ -286,13 +304,7 @@ class MeasureProblem:
                 kind, classes = self.model.class_weight, self.model.classes_
                 cost *= class_weights(kind, classes, self.codes, self.weights)[self.codes]
             return Hinge(y, cost)
-        counts = None if self.weights is None else self.weights.astype(np.int64)
-        if self.weights is not None and np.any(counts != self.weights):
-            row = int(np.argmax(counts != self.weights))
-            raise ValueError(
-                f"sample_weight counts how often a row is repeated, for {self.model.measure!r}: "
-                f"it must be whole numbers, and row {row} has {self.weights[row]:g}"
-            )
+        counts = self._counts()
         risk: Any
         if measure.kind == "average_precision":
             risk = AveragePrecision(y, C, counts, group)
@@ -305,7 +317,35 @@ class MeasureProblem:
                 "rows of weight above zero are of one class only"
                 + ("" if group is None else " in each group")
             )
+        if measure.is_of_fixed_size and np.all(self._sizes(risk.sides) == risk.sides.sizes):
+            raise ValueError(
+                f"measure={self.model.measure!r} accepts all rows"
+                + ("" if group is None else " of each group")
+                + f", of which there are {risk.sides.sizes.max()}: no weights change that"
+            )
         return risk
+
+    def _counts(self) -> Array | None:
+        """Return how often each row counts; None for once."""
+        if self.weights is None:
+            return None
+        bad = self.weights != np.trunc(self.weights)
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise ValueError(
+                f"sample_weight counts how often a row is repeated, for {self.model.measure!r}: "
+                f"it must be whole numbers, and row {row} has {self.weights[row]:g}"
+            )
+        if self.weights.sum() > _MOST_UNITS:
+            raise ValueError(
+                f"sample_weight counts how often a row is repeated, for {self.model.measure!r}: "
+                f"{self.weights.sum():g} rows are too many"
+            )
+        return self.weights.astype(np.int64)
+
+    def _sizes(self, sides: Any) -> Array:
+        """Return how many rows of each group are accepted, if the measure says so."""
+        return self.measure.sizes(sides.high.sizes, sides.low.sizes)
 
     def __len__(self) -> int:
         return 1
@@ -321,7 +361,10 @@ class MeasureProblem:
             X = self.rows.matrix if isinstance(self.rows, RowsInMemory) else self.rows
             scores = np.asarray(linear_scores(X, state.coef), dtype=np.float64)
             weights = np.ones(scores.size) if self.weights is None else self.weights
-            offset = -best_threshold(self.measure, self.codes == 1, scores, weights)
+            sides, size = self.risk.sides, None
+            if self.measure.is_of_fixed_size:
+                size = float(self._sizes(sides).sum())
+            offset = -best_threshold(self.measure, self.codes == 1, scores, weights, size)
         return {"coef_": state.coef[None].copy(), "intercept_": np.array([offset])}
 
     def start(self, model: Any, with_dual: bool) -> State | None:

@@ -11,7 +11,7 @@ from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from widemargin.data import as_rows
-from widemargin.estimators.measure_svc import MeasureModel, MeasureSVC
+from widemargin.estimators.measure_svc import MeasureModel, MeasureSVC, check_place
 from widemargin.estimators.path import pick
 from widemargin.estimators.validation import check_costs, check_matrix, check_weights
 
@@ -39,6 +39,8 @@ class MeasureSVCCV(MeasureModel):
     Cs_ : ndarray of shape (n_Cs,)
     scores_ : ndarray of shape (n_folds, n_Cs)
         The measure of held-out rows.
+    relative_gaps_ : ndarray of shape (n_folds, n_Cs)
+        The certified gap of each training.
     best_estimator_ : MeasureSVC
         Trained on all rows at `C_`. `classes_`, `coef_`, `intercept_` and `certificate_` are its.
     """
@@ -51,6 +53,11 @@ class MeasureSVCCV(MeasureModel):
         self.cv = cv
         self.parameters = parameters
 
+    @property
+    def scoring(self) -> str:
+        """What C is chosen by: the measure."""
+        return self.measure
+
     def fit(
         self,
         X: Any,
@@ -59,6 +66,7 @@ class MeasureSVCCV(MeasureModel):
         qid: ArrayLike | None = None,
     ) -> Self:
         """Choose C, and fit the model at that C to all rows; as `MeasureSVC.fit`."""
+        check_place(X)
         costs, given = check_costs("Cs", self.Cs), self.parameters or {}
         X, labels = check_matrix(self, X, reset=True), column_or_1d(y, warn=True)
         weights, rows = check_weights(sample_weight, X), as_rows(X)
@@ -67,6 +75,7 @@ class MeasureSVCCV(MeasureModel):
         splitter = GroupKFold(self.cv) if by_groups else check_cv(self.cv, labels, classifier=True)
         folds = list(splitter.split(np.zeros(len(labels)), labels, groups))
         self.Cs_, self.scores_ = costs, np.full((len(folds), costs.size), np.nan)
+        self.relative_gaps_ = np.full_like(self.scores_, np.nan)
         order = np.argsort(costs, kind="stable")
 
         def part(values: Array | None, index: Array) -> Array | None:
@@ -82,6 +91,7 @@ class MeasureSVCCV(MeasureModel):
                     warnings.simplefilter("ignore", UserWarning)
                     model.set_params(C=float(costs[place])).fit(X_train, *of_train)
                 self.scores_[fold, place] = model.score(X_rest, *of_rest)
+                self.relative_gaps_[fold, place] = model.certificate_.relative_gap
         means = self.scores_.mean(axis=0)[order]
         if np.isnan(means).all():
             raise ValueError("a fold holds out rows of one class only: it has no such score")

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.estimators.validation import check_labels, check_same_length, check_weights
+from widemargin.fitted import Calibrated, Search
 from widemargin.labels import places_of
 from widemargin.risk import Measure, measure_called
 
@@ -45,6 +46,20 @@ def measured(measure: Measure, positive: Array, scores: Array, weights: Array) -
     return float(measure.value(t, size - t, high.sum()))
 
 
+def measured_by_group(
+    measure: Measure, positive: Array, scores: Array, weights: Array | None, group: Array | None
+) -> float:
+    """Return the measure of scores (n,), or its mean over the groups with rows of both classes."""
+    weights = np.ones(scores.size) if weights is None else weights
+    if group is None:
+        return measured(measure, positive, scores, weights)
+    order = np.argsort(group, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
+    found = np.array([measured(measure, positive[p], scores[p], weights[p]) for p in parts])
+    known = found[~np.isnan(found)]
+    return float(known.mean()) if known.size else float("nan")
+
+
 def counts_down(positive: Array, scores: Array, weights: Array) -> tuple[Array, Array, Array]:
     """Return distinct scores, from infinity down, and weights of rows of each label from there."""
     distinct, place = np.unique(-scores, return_inverse=True)
@@ -53,11 +68,13 @@ def counts_down(positive: Array, scores: Array, weights: Array) -> tuple[Array, 
     return np.concatenate([[np.inf], -distinct]), found, false
 
 
-def best_threshold(measure: Measure, positive: Array, scores: Array, weights: Array) -> float:
+def best_threshold(
+    measure: Measure, positive: Array, scores: Array, weights: Array, size: float | None = None
+) -> float:
     """Return the threshold, of all, at which the measure of `scores` > threshold is best.
 
     It lies in the middle between two scores. Of several, the highest one. If the measure does not
-    depend on a threshold, as many rows are accepted as it counts, or as are positive.
+    depend on a threshold, as many rows are accepted as it counts, or as are positive; or `size`.
     """
     counted = weights > 0.0
     distinct, found, false = counts_down(positive[counted], scores[counted], weights[counted])
@@ -66,14 +83,15 @@ def best_threshold(measure: Measure, positive: Array, scores: Array, weights: Ar
     elif measure.takes_intercept:
         values = measure.value(found, false, found[-1])
     else:
-        size = measure.number if measure.kind in ("precision", "recall") else found[-1]
+        if size is None:
+            size = measure.number if measure.kind in ("precision", "recall") else found[-1]
         values = -np.abs(found + false - size)
     best = int(np.argmax(values))
     ends = np.append(distinct, -np.inf)[best : best + 2]
     if np.isinf(ends).any():  # all rows are accepted, or none
         (score,) = ends[np.isfinite(ends)]
         return float(score + (-1.0 if best else 1.0) * 1e-6 * (1.0 + abs(score)))
-    middle = 0.5 * ends.sum()
+    middle = 0.5 * ends[0] + 0.5 * ends[1]  # the sum might overflow
     return float(middle if middle < ends[0] else ends[1])
 
 
@@ -103,7 +121,7 @@ def tune_threshold(
     -------
     classifier
         Its `intercept_` differs. Its certificate is that of the training, and does not tell of the
-        new intercept.
+        new intercept. Calibrated probabilities stay what they were.
     """
     check_is_fitted(model, "coef_")
     wanted = measure_called(measure)
@@ -117,6 +135,17 @@ def tune_threshold(
     positive = places_of(y, model.classes_) == 1
     if not weights[positive].any() or not weights[~positive].any():
         raise ValueError("y has rows of one class only: there is nothing to tell apart")
-    tuned = copy.copy(model)
-    tuned.intercept_ = model.intercept_ - best_threshold(wanted, positive, scores, weights)
+    threshold = best_threshold(wanted, positive, scores, weights)
+    tuned: Any = _shifted(model, threshold)
+    if isinstance(model, Search):  # what is saved of it
+        tuned.best_estimator_ = _shifted(tuned.best_estimator_, threshold)
     return tuned
+
+
+def _shifted(model: Any, threshold: float) -> Any:
+    """Return a copy of a classifier whose scores are lower by a threshold."""
+    shifted = copy.copy(model)
+    shifted.intercept_ = model.intercept_ - threshold
+    if isinstance(model, Calibrated):
+        shifted.sigmoids_ = model.sigmoids_ + np.outer(model.sigmoids_[:, 0], [0.0, threshold])
+    return shifted

@@ -16,7 +16,7 @@ from widemargin.data import Rows
 from widemargin.data.devices import gpu_array, is_on_gpu
 from widemargin.estimators.order import check_grades
 from widemargin.estimators.validation import check_targets
-from widemargin.fitted import Classifier
+from widemargin.fitted import Classifier, Measured
 
 if TYPE_CHECKING:
     from widemargin.report import JudgedRows, Report
@@ -85,7 +85,8 @@ class Reporting(Summarised):
         y : array-like of shape (n,), default=None
             Labels, grades or targets; None takes the labels of rows on disk.
         qid : array-like of shape (n,), default=None
-            Groups of the rows, for `LinearRanker`; None takes the groups of rows on disk, if any.
+            Groups of the rows, for `LinearRanker` and `MeasureSVC`; None takes the groups of
+            rows on disk, if any, for `LinearRanker`.
         feature_names : mapping from name to column, or sequence of n_features names, default=None
             A vocabulary, or names in the order of the columns. None takes the column names of the
             data frame that the model was fitted on, or else numbers the features from 0.
@@ -101,7 +102,8 @@ class Reporting(Summarised):
         check_is_fitted(self)
         model: Any = copy(self)
         model.coef_ = dense(model.coef_)
-        if qid is not None and (isinstance(self, Classifier) or is_regressor(self)):
+        has_groups = isinstance(self, Measured) or not isinstance(self, Classifier)
+        if qid is not None and (not has_groups or is_regressor(self)):
             raise ValueError(f"qid: {type(self).__name__} knows no groups")
         rows = None
         if X is not None:

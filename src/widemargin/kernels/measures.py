@@ -69,7 +69,7 @@ def f_measure(weights, beta2, starts, high, low_starts, low, cuts):
             while f > 0 and low[n + f - 1] + top / ((rest + f) * (rest + f - 1)) < 0.0:
                 f -= 1
                 gained -= low[n + f]
-            value = weights[g] - top / (rest + f) - lost + gained
+            value = weights[g] * (f + beta2 * (n_high - t)) / (rest + f) - lost + gained
             if value > best:
                 best = value
                 cuts[g, 0], cuts[g, 1] = n_high - t, f
@@ -92,7 +92,7 @@ def recall_at_precision(weights, precision, starts, high, low_starts, low, cuts)
         for t in range(n_high + 1):
             if t > 0:
                 lost -= high[p + n_high - t]
-            most = min(n_low, int(t * (1.0 - precision) / precision + 1e-9))
+            most = int(min(n_low, t * (1.0 - precision) / precision + 1e-9))
             while few < min(most, wanted):
                 inside += low[n + few]
                 few += 1

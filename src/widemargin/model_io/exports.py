@@ -19,6 +19,7 @@ from widemargin.data.columns import Encoder, Number
 from widemargin.data.date_columns import Date
 from widemargin.estimators.linear_svc import LinearSVC
 from widemargin.estimators.linear_svr import LinearSVR
+from widemargin.estimators.measure_svc import MeasureSVC
 from widemargin.estimators.ordinal_svc import OrdinalSVC
 from widemargin.estimators.table_features import TableFeatures
 from widemargin.fitted import Classifier
@@ -64,7 +65,7 @@ def exported(preparation: Any, model: Any, format: str) -> bytes:
     ----------
     preparation : TableFeatures, StandardScaler or None
         What the model does to rows before.
-    model : fitted LinearSVC, LinearSVR, LinearRanker or OrdinalSVC
+    model : fitted LinearSVC, LinearSVR, LinearRanker, OrdinalSVC or MeasureSVC
     format : {"onnx", "liblinear", "sklearn", "json", "c"}
     """
     if format == "liblinear":
@@ -105,7 +106,7 @@ def as_linear(preparation: Any, model: Any) -> Linear:
     """Return the weights of a model; scales of numbered features are divided out."""
     weights = np.atleast_2d(np.array(on_host(model.coef_), dtype=np.float64))
     intercepts = np.zeros(len(weights))
-    if isinstance(model, LinearSVC | LinearSVR):
+    if isinstance(model, LinearSVC | LinearSVR | MeasureSVC):
         intercepts = np.array(on_host(model.intercept_), dtype=np.float64)
     if isinstance(preparation, StandardScaler):
         weights = weights / preparation.scale_

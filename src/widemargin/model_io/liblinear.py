@@ -40,7 +40,7 @@ def write_liblinear(model: BaseEstimator, path: str | os.PathLike) -> None:
             "regression; use save_model"
         )
     bias = -1
-    if model.fit_intercept:
+    if model.fit_intercept or np.any(model.intercept_):  # a threshold may have been tuned
         # LIBLINEAR's bias is the value of a constant feature, whose weight is in the last row.
         bias = 1
         weights = np.column_stack([weights, model.intercept_])

@@ -71,9 +71,6 @@ def read_measure(model: MeasureSVC, file: safe_open, description: dict) -> None:
         return
     weights = _read_weights(file)
     points = read_tensor(file, "dual_points", _POINTS, (len(weights), None))
-    n_bytes = (model.n_samples_fit_ + 7) // 8
-    if points.dtype == np.uint8 and points.shape[1] > n_bytes:
-        raise Malformed(f"the labellings have {points.shape[1]} bytes, expected {n_bytes} at most")
     if points.dtype != np.uint8 and points.shape[1] != model.coef_.shape[1]:
         raise Malformed("the tensor 'dual_points' does not fit the coefficients")
     model.dual_ = Tangents(weights, points)

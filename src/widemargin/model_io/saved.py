@@ -68,6 +68,7 @@ from widemargin.estimators.linear_svc import LinearSVC
 from widemargin.estimators.linear_svc_cv import LinearSVCCV
 from widemargin.estimators.linear_svr import LinearSVR
 from widemargin.estimators.measure_svc import MeasureSVC
+from widemargin.estimators.measure_svc_cv import MeasureSVCCV
 from widemargin.estimators.ordinal_svc import ERRORS, OrdinalSVC
 from widemargin.estimators.ranking import NORMALIZATIONS, OrderingModel
 from widemargin.estimators.validation import check_choice
@@ -113,8 +114,8 @@ def save_model(model: BaseEstimator, path: str | os.PathLike) -> None:
     ----------
     model : fitted estimator
         A `widemargin.LinearSVC`, `LinearSVR`, `LinearRanker`, `OrdinalSVC` or `MeasureSVC`; or a
-        `LinearSVCCV`, of which `best_estimator_` is written; or a pipeline of a `TableFeatures`
-        and one of these.
+        `LinearSVCCV` or `MeasureSVCCV`, of which `best_estimator_` is written; or a pipeline of a
+        `TableFeatures` and one of these.
     path : path-like
         Output file. An existing file is replaced.
 
@@ -125,7 +126,7 @@ def save_model(model: BaseEstimator, path: str | os.PathLike) -> None:
     """
     preparation, model = preparations.split(model)
     check_is_fitted(model)
-    if type(model) is LinearSVCCV:
+    if type(model) in (LinearSVCCV, MeasureSVCCV):
         model = model.best_estimator_
     name = type(model).__name__
     if type(model) is not ESTIMATORS.get(name):

@@ -11,7 +11,7 @@ from sklearn.base import is_regressor
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 
 from widemargin.arrays import on_host
-from widemargin.fitted import Calibrated, Classifier, Ordinal
+from widemargin.fitted import Calibrated, Classifier, Measured, Ordinal
 from widemargin.labels import places_of
 from widemargin.metrics import mean_average_precision, ndcg, pairwise_accuracy
 from widemargin.sigmoids import probabilities
@@ -178,7 +178,8 @@ def judge(model: Any, X: Any, y: ArrayLike, qid: ArrayLike | None = None) -> Jud
     chances = None
     if isinstance(model, Calibrated):
         chances = probabilities(scores.reshape(scores.shape[0], -1), model.sigmoids_)
-    return Judged(scores, labels, names, true, known, known[places], None, chances)
+    qid = qid if isinstance(model, Measured) else None
+    return Judged(scores, labels, names, true, known, known[places], qid, chances)
 
 
 def _forecast(model: Any, X: Any, y: np.ndarray) -> Forecast:
@@ -199,8 +200,8 @@ def measure(model: object, judged: Judged | Forecast) -> Measures:
     Returns
     -------
     measures : dict
-        Keys are those of `NAMES`. None where a metric is undefined, such as the ROC AUC of rows
-        of a single class.
+        Keys are those of `NAMES`, and the measure that a model was trained for. None where a
+        metric is undefined, such as the ROC AUC of rows of a single class.
     """
     if isinstance(judged, Forecast):
         return _forecast_metrics(judged)
@@ -208,7 +209,13 @@ def measure(model: object, judged: Judged | Forecast) -> Measures:
         return _ranking_metrics(judged) if judged.positive is None else _roc_metrics(judged)
     if isinstance(model, Ordinal):
         return _ordinal_metrics(judged)
-    return _multiclass_metrics(judged) if judged.positive is None else _binary_metrics(judged)
+    if judged.positive is None:
+        return _multiclass_metrics(judged)
+    own: Measures = {}
+    if isinstance(model, Measured) and model.measure != "error":
+        value = model.measure_scores(judged.positive, judged.scores, qid=judged.qid)
+        own = {model.measure: None if math.isnan(value) else value}
+    return own | _binary_metrics(judged) | own
 
 
 def as_text(measures: Measures) -> dict[str, str]:
@@ -221,8 +228,13 @@ def as_text(measures: Measures) -> dict[str, str]:
             text = f"{value:,}"
         else:
             text = rounded(value, 4)
-        lines[NAMES[key]] = text
+        lines[name_of(key)] = text
     return lines
+
+
+def name_of(key: str) -> str:
+    """Return the name of a metric; measures that models are trained for are named already."""
+    return NAMES.get(key, key)
 
 
 def rounded(value: float, decimals: int) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.stats import rankdata
 from sklearn.metrics import average_precision_score, precision_recall_curve, roc_curve
 
-from widemargin.fitted import Fitted
+from widemargin.fitted import Fitted, Measured
 from widemargin.metrics import ndcg
 from widemargin.report.calibration import calibration
 from widemargin.report.charts import (
@@ -23,13 +23,13 @@ from widemargin.report.decisions import decisions
 from widemargin.report.forecasts import forecast_charts
 from widemargin.report.intervals import LEVEL, Interval, intervals
 from widemargin.report.measures import (
-    NAMES,
     Forecast,
     Judged,
     Measures,
     as_text,
     if_defined,
     measure,
+    name_of,
     rounded,
 )
 from widemargin.report.progress import MOST_CURVES
@@ -57,8 +57,11 @@ def quality(model: Fitted, judged: Judged | Forecast) -> dict[str, Any]:
     judged : Judged or Forecast
     """
     measures, found = measure(model, judged), intervals(model, judged)
+    own = [model.measure] if isinstance(model, Measured) else []
+    if isinstance(judged, Judged) and own and judged.qid is not None:
+        found.pop(own[0], None)  # of all rows, and the measure is a mean over groups
     shown: dict[str, Any] = {
-        "headline": _headline(judged, measures, found),
+        "headline": _headline(judged, measures, found, own),
         "measures": _tiles(measures, found),
         "level": f"{100 * LEVEL:g} %",
         "positive": None,
@@ -118,14 +121,17 @@ _IN_PERCENT = ("accuracy", "fraction_below")
 
 
 def _headline(
-    judged: Judged | Forecast, measures: Measures, found: dict[str, Interval]
+    judged: Judged | Forecast, measures: Measures, found: dict[str, Interval], own: list[str]
 ) -> dict[str, str | None]:
-    """Return the metric that speaks for the model, its interval, and what guessing reaches."""
-    for key in _SPEAKING:
+    """Return the metric that speaks for the model, its interval, and what guessing reaches.
+
+    If the model was trained for one, it is that: `own`.
+    """
+    for key in (*own, *_SPEAKING):
         value = measures.get(key)
         if value is None:
             continue
-        name, ends = NAMES[key], found.get(key, ())
+        name, ends = name_of(key), found.get(key, ())
         return {
             "title": f"{name[0].upper()}{name[1:]} {_in_words(key, value)}",
             "interval": " to ".join(_in_words(key, end) for end in ends) or None,
@@ -164,7 +170,7 @@ def _tiles(measures: Measures, found: dict[str, Interval]) -> list[tuple[str, st
     """Return (name, value, interval) of each metric as text."""
     texts = as_text(measures)
     ends = {
-        NAMES[key]: f"{rounded(interval.low, 3)} to {rounded(interval.high, 3)}"
+        name_of(key): f"{rounded(interval.low, 3)} to {rounded(interval.high, 3)}"
         for key, interval in found.items()
     }
     return [(name, text, ends.get(name, "")) for name, text in texts.items()]

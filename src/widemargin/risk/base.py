@@ -94,6 +94,8 @@ class Risk(ABC):
     outputs: tuple[int, ...]
     #: whether an intercept has an effect, and what it does to the lower bound is known
     takes_intercept: bool = False
+    #: how many terms the sums of a plane have, if there are more than rows
+    n_terms: int = 0
 
     @abstractmethod
     def value(self, S: Array) -> float:

@@ -46,9 +46,10 @@ class LabellingRisk(TwoSidedRisk, CodedRisk):
         cuts = self.measure.worst(self.sides.sizes.astype(np.float64), up, down)
         wrong = high.first(cuts[:, 0], missed_first), low.first(cuts[:, 1], accepted_first)
         plane = self._plane(*wrong)._replace(code=np.packbits(np.concatenate(wrong)))
-        # The labelling is the worst one but for rounding in sums of scores.
+        # The labelling is the worst one but for rounding in sums of scores, and in losses.
         sums = high.sums(np.abs(S)) + low.sums(np.abs(S))
-        return plane, gamma(8 * self.n_rows + 64) * (float(self.scale @ sums) + plane.constant)
+        blur = gamma(8 * self.n_terms + 64) * float(self.scale @ sums)
+        return plane, blur + gamma(self.scale.size + 64) * float(self.weight.sum())
 
     def decoded(self, code: Array) -> Cut:
         n_high, n_low = self.sides.high.rows.size, self.sides.low.rows.size

@@ -29,6 +29,8 @@ from widemargin.kernels import measures as kernels
 
 # As kernels/measures.py: t (1 - p) / p may be a whole number but for rounding.
 _ROUNDING = 1e-9
+# Of b and k; the square of its inverse is no longer small beside 1.
+_LARGEST = 1e9
 _NAMES = (
     "f1 (f2, f0.5, ...), prbep, precision@k, recall@k, recall@precision=p, error, "
     "average_precision, roc_auc@p"
@@ -82,10 +84,16 @@ class Measure:
         return np.floor(t * (1.0 - self.number) / self.number + _ROUNDING)
 
     def losses(self, missed: Array, accepted: Array, n_high: Array, n_low: Array) -> Array:
-        """Return the loss of labellings that miss and accept so many rows; nan if not allowed."""
+        """Return the loss of labellings that miss and accept so many rows; nan if not allowed.
+
+        It is no difference of larger numbers: that would cost small losses their digits.
+        """
         found = n_high - missed
-        if not self.is_of_fixed_size:
-            return 1.0 - self.value(found, accepted, n_high)
+        if self.kind == "f":
+            beta2 = self.number**2
+            return (accepted + beta2 * missed) / (found + accepted + beta2 * n_high)
+        if self.kind == "recall_at_precision":
+            return np.where(self.value(found, accepted, n_high) > 0.0, missed / n_high, 1.0)
         sizes = self.sizes(n_high, n_low)
         losses = self._gains(n_high, n_low) * (accepted - np.maximum(0, sizes - n_high))
         return np.where(found + accepted == sizes, losses, np.nan)
@@ -132,7 +140,7 @@ def measure_called(name: str) -> Measure:
     for pattern, make in _PATTERNS.items():
         if isinstance(name, str) and (match := re.fullmatch(pattern, name)):
             measure = make(match[1])
-            most = 1.0 if measure.kind in ("recall_at_precision", "roc_auc") else np.inf
-            if match[1] == "" or 0.0 < measure.number <= most:
+            most = 1.0 if measure.kind in ("recall_at_precision", "roc_auc") else _LARGEST
+            if match[1] == "" or 1.0 / _LARGEST <= measure.number <= most:
                 return measure
     raise ValueError(f"measure must be one of {_NAMES}, not {name!r}")

@@ -6,7 +6,7 @@ from abc import abstractmethod
 import numpy as np
 from numpy import ndarray as Array
 
-from widemargin.passes.sweeps import sorted_by_group
+from widemargin.passes.sweeps import BLUR, sorted_by_group
 from widemargin.risk.base import Bound, Cut, Risk
 from widemargin.risk.measures import Sorted
 
@@ -35,6 +35,7 @@ class TwoSidedRisk(Risk):
         #: C times the weight of a row of each group, and of the group, (g,)
         self.scale = C * self.sides.weight
         self.weight = self.scale * self.sides.sizes
+        self.n_terms = max(y.size, int(self.sides.sizes.sum()))
 
     @abstractmethod
     def worst(self, S: Array) -> tuple[Cut, float]:
@@ -51,7 +52,8 @@ class TwoSidedRisk(Risk):
         return plane._replace(value=plane.constant + float(plane.slope @ S))
 
     def bound(self, S: Array, error: Array, low: Array | None = None) -> Bound:
-        worst = self.sides.worst_scores(S, error if low is None else error + np.abs(low))
+        error = error + BLUR * np.abs(S) + (0.0 if low is None else np.abs(low))
+        worst = self.sides.worst_scores(S, error)
         plane, blur = self.worst(worst)
         value = plane.constant + float(plane.slope @ worst) + blur
         return Bound(value, float(np.abs(plane.slope) @ np.abs(worst - S)) + 2.0 * blur)
@@ -128,7 +130,7 @@ class Side:
         """Add the values of groups, (g,), to `total` (n,) for each of the chosen units."""
         rows = self.rows[chosen]
         of_units = values[0] if values.size == 1 else values[self.member[chosen]]
-        if self.once.size == self.rows.size:
-            total[rows] += of_units
-        else:
-            total += np.bincount(rows, np.broadcast_to(of_units, rows.shape), total.size)
+        if self.once.size < self.rows.size:  # some count several times: times are exact
+            rows, first, times = np.unique(rows, return_index=True, return_counts=True)
+            of_units = np.broadcast_to(of_units, chosen[chosen].shape)[first] * times
+        total[rows] += of_units

@@ -75,15 +75,16 @@ class AveragePrecision(TwoSidedRisk):
         ahead = np.cumsum(np.bincount(places[inside], minlength=high.scores.size))
         ahead -= np.concatenate([[0], ahead])[high.starts[:-1]][member]
         nth = 1.0 + np.arange(high.scores.size) - high.starts[member]
-        precision = np.bincount(member, nth / (nth + ahead), minlength=sizes.size) / sizes
+        losses = np.bincount(member, ahead / (nth + ahead), minlength=sizes.size) / sizes
         of_pair = self.weight / (sizes * n_low)
         of_high, of_low = np.empty(ahead.size), np.empty(ranks.size)
         of_high[high_order] = -of_pair[member] * ahead
-        of_low[low_order] = (of_pair * sizes)[sides.low.member] - of_pair[sides.low.member] * ranks
-        height = float((self.weight * (1.0 - precision)).sum())
-        size = float((self.weight / sizes) @ sides.high.sums(np.abs(S)))
-        size += float((self.weight / n_low) @ sides.low.sums(np.abs(S)))
-        blur = gamma(8 * self.n_rows + 64) * (float(self.weight.sum()) + size)
+        behind = sizes[sides.low.member] - ranks
+        of_low[low_order] = of_pair[sides.low.member] * behind
+        height = float((self.weight * losses).sum())
+        # A negative row in a place that is only nearly its best one bounds the places of others.
+        largest = max(float(np.abs(side.scores).max(initial=0.0)) for side in (high, low))
+        blur = gamma(32 * self.n_terms + 64) * float(self.weight.sum()) * (1.0 + 2.0 * largest)
         slope = np.bincount(sides.high.rows, of_high, minlength=self.n_rows)
         slope += np.bincount(sides.low.rows, of_low, minlength=self.n_rows)
         return Cut(np.nan, slope, height, None, int(np.count_nonzero(slope))), blur
