@@ -183,7 +183,9 @@ def test_certify_audits_what_has_no_dual_variables():
     theirs = svm.LinearSVC(random_state=0).fit(X, y)
     assert certify(theirs, X, y, random_state=0) == audit(theirs, X, y, random_state=0).certificate
     ours = LinearSVC().fit(X, y)
-    assert certify(ours, X, y) == ours.certificate_
+    again = certify(ours, X, y)  # sums of other kernels: other roundings on some processors
+    assert again.primal == pytest.approx(ours.certificate_.primal, rel=1e-12)
+    assert again.dual == pytest.approx(ours.certificate_.dual, rel=1e-12)
     with pytest.raises(TypeError, match="parameters of its own: C"):
         certify(ours, X, y, C=3)
 
