@@ -12,7 +12,7 @@ from typing import Any, get_type_hints
 import typer
 import typer.core
 
-from widemargin.cli import commands, exporting, options, showing, table_options
+from widemargin.cli import command_options, commands, exporting, options, showing, table_options
 from widemargin.cli.errors import CommandGroup
 from widemargin.cli.given import in_its_type
 
@@ -186,11 +186,11 @@ def tune(
     scale: table_options.Scale = None,
     no_header: table_options.NoHeader = False,
     encoding: table_options.Encoding = "utf-8",
-    Cs: options.Costs = "20",
-    folds: options.Folds = 5,
-    scoring: options.Scoring = None,
-    out: options.BestOut = None,
-    plot: options.Plot = None,
+    Cs: command_options.Costs = "20",
+    folds: command_options.Folds = 5,
+    scoring: command_options.Scoring = None,
+    out: command_options.BestOut = None,
+    plot: command_options.Plot = None,
     report: options.Report = None,
     feature_names: options.FeatureNames = None,
     loss: options.Loss = None,
@@ -202,7 +202,7 @@ def tune(
     solver: options.Solver = "auto",
     tol: options.Tol = 1e-3,
     max_iter: options.MaxIter = 10_000,
-    max_time: options.AllTime = None,
+    max_time: command_options.AllTime = None,
     device: options.Device = options.DeviceName.cpu,
     memory_budget: options.MemoryBudget = None,
     no_intercept: options.NoIntercept = False,

@@ -6,7 +6,7 @@ convert and demo.
 
 import typer
 
-from widemargin.cli import options, output, table_options
+from widemargin.cli import command_options, options, output, table_options
 from widemargin.cli.errors import check_output
 from widemargin.cli.given import check_names
 from widemargin.cli.table_options import TableOptions
@@ -16,9 +16,9 @@ def predict(
     context: typer.Context,
     model: options.Model,
     data: options.Data,
-    out: options.PredictionsOut = None,
-    scores: options.Scores = False,
-    probability: options.Probabilities = False,
+    out: command_options.PredictionsOut = None,
+    scores: command_options.Scores = False,
+    probability: command_options.Probabilities = False,
     no_header: table_options.NoHeader = False,
     encoding: table_options.Encoding = "utf-8",
     json: options.Json = False,
@@ -153,13 +153,13 @@ def audit(
     context: typer.Context,
     model: options.Model,
     data: options.Data,
-    C: options.GivenCost = None,
-    epsilon: options.GivenEpsilon = None,
+    C: command_options.GivenCost = None,
+    epsilon: command_options.GivenEpsilon = None,
     weight: table_options.Weight = None,
     tol: options.Tol = 1e-3,
     max_time: options.MaxTime = None,
     n_jobs: options.NJobs = None,
-    polish: options.Polish = None,
+    polish: command_options.Polish = None,
     json: options.Json = False,
 ) -> None:
     """Prove how far a model, also LIBLINEAR's, is from the optimum of its training problem.
@@ -193,9 +193,9 @@ def audit(
 
 
 def convert(
-    source: options.Source,
-    folder: options.Folder,
-    format: options.Format = options.FormatName.arrow,
+    source: command_options.Source,
+    folder: command_options.Folder,
+    format: command_options.Format = command_options.FormatName.arrow,
     json: options.Json = False,
 ) -> None:
     """Convert svmlight text to files for training from disk.

@@ -70,7 +70,8 @@ class NormalizationName(StrEnum):
     queries = "queries"
 
 
-def _positive(value: float | None) -> float | None:
+def positive(value: float | None) -> float | None:
+    """Return the value if it is a positive number."""
     if value is not None and not (value > 0 and math.isfinite(value)):
         raise typer.BadParameter(f"{value:g} is not a positive number.")
     return value
@@ -89,26 +90,6 @@ def _fraction(value: float) -> float:
     if not 0.0 < value < 1.0:
         raise typer.BadParameter(f"{value:g} is not a number between 0 and 1.")
     return value
-
-
-def _costs(text: str) -> "int | list[float]":
-    """Parse the number of values of C, or a list of values."""
-    try:
-        if text.strip().isdigit():
-            count = int(text)
-            if count == 0:
-                raise typer.BadParameter("There must be at least one value of C.")
-            return count
-        values = [float(part) for part in text.split(",") if part.strip()]
-    except ValueError:
-        values = []
-    if not values:
-        raise typer.BadParameter(
-            f"{text!r} is neither a whole number nor a list of numbers such as 0.1,1,10."
-        )
-    for value in values:
-        _positive(value)
-    return values
 
 
 def class_weights(text: str) -> str | dict[str, float]:
@@ -184,13 +165,6 @@ LOSSES_WITH = {
 }
 
 
-class FormatName(StrEnum):
-    """File format of rows on disk."""
-
-    arrow = "arrow"
-    parquet = "parquet"
-
-
 Data = Annotated[
     list[str],
     typer.Argument(
@@ -231,7 +205,7 @@ Cost = Annotated[
     float,
     typer.Option(
         "-C",
-        callback=_positive,
+        callback=positive,
         metavar="NUMBER",
         help="Inverse regularisation strength: a larger C fits the training set more closely.",
     ),
@@ -256,7 +230,7 @@ Epsilon = Annotated[
 Delta = Annotated[
     float,
     typer.Option(
-        callback=_positive,
+        callback=positive,
         metavar="NUMBER",
         help="regress, loss huber: errors up to this size are squared, larger ones are not.",
     ),
@@ -297,7 +271,7 @@ Solver = Annotated[
 Tol = Annotated[
     float,
     typer.Option(
-        callback=_positive, metavar="NUMBER", help="Stop at this certified relative duality gap."
+        callback=positive, metavar="NUMBER", help="Stop at this certified relative duality gap."
     ),
 ]
 MaxIter = Annotated[
@@ -312,7 +286,7 @@ MaxIter = Annotated[
 MaxTime = Annotated[
     float | None,
     typer.Option(
-        callback=_positive, metavar="SECONDS", help="Stop after this time, without compilation."
+        callback=positive, metavar="SECONDS", help="Stop after this time, without compilation."
     ),
 ]
 Device = Annotated[
@@ -400,103 +374,3 @@ FeatureNames = Annotated[
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print only warnings and errors.")]
-
-# Of `tune`.
-Costs = Annotated[
-    Any,  # int or list[float]
-    typer.Option(
-        "--Cs",
-        parser=_costs,
-        metavar="N or LIST",
-        help="Values of C to try: how many from 0.001 to 1000, or a list such as 0.1,1,10.",
-    ),
-]
-Folds = Annotated[
-    int,
-    typer.Option(
-        min=2,
-        metavar="N",
-        help="Number of cross-validation folds; rows of one group (qid) stay in one fold.",
-    ),
-]
-Scoring = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Score to maximise. classify: a scorer of scikit-learn, such as accuracy (the "
-        "default), balanced_accuracy, f1, f1_macro, roc_auc or average_precision. rank: "
-        "pairwise_accuracy (the default), ndcg or mean_average_precision. ordinal: "
-        "neg_mean_absolute_error (the default), accuracy or pairwise_accuracy. roc: roc_auc. "
-        "regress: r2 (the default), neg_mean_absolute_error, neg_root_mean_squared_error or "
-        "neg_mean_pinball_loss (the default with --loss pinball). Measures: themselves.",
-    ),
-]
-BestOut = Annotated[
-    str | None,
-    typer.Option(
-        "--out",
-        metavar="MODEL",
-        help="File to write the model of the best C to; - is standard output.",
-    ),
-]
-Plot = Annotated[
-    str | None,
-    typer.Option(metavar="FILE", help="Plot score against C: a .png, .svg or .pdf file to write."),
-]
-AllTime = Annotated[
-    float | None,
-    typer.Option(
-        "--max-time",
-        callback=_positive,
-        metavar="SECONDS",
-        help="Stop the whole search after this time, without compilation.",
-    ),
-]
-
-# Of `audit`.
-GivenCost = Annotated[
-    float | None,
-    typer.Option(
-        "-C",
-        callback=_positive,
-        metavar="NUMBER",
-        help="C of the training, which LIBLINEAR's model files do not hold.",
-    ),
-]
-GivenEpsilon = Annotated[
-    float | None,
-    typer.Option(min=0.0, metavar="NUMBER", help="regression: epsilon (-p) of the training."),
-]
-Polish = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MODEL",
-        help="Write the model that training from there until --tol finds; - is standard output.",
-    ),
-]
-
-# Of `convert`.
-Source = Annotated[
-    str,
-    typer.Argument(
-        metavar="SOURCE",
-        help="svmlight text (label [qid:N] index:value ...), plain or compressed; - is "
-        "standard input.",
-    ),
-]
-Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="New or empty folder to write to.")]
-Format = Annotated[
-    FormatName,
-    typer.Option(help="arrow is faster to read; parquet is read by more programs."),
-]
-
-# Of `predict`.
-PredictionsOut = Annotated[
-    str | None,
-    typer.Option("--out", metavar="FILE", help="File to write to instead of standard output."),
-]
-Scores = Annotated[bool, typer.Option("--scores", help="Also write the scores of each row.")]
-Probabilities = Annotated[
-    bool,
-    typer.Option("--probability", help="Also write the probability of each class."),
-]
