@@ -70,3 +70,48 @@ def optimum(X, y, cost, *, loss, intercept, target=1.0):
         if "Solved" in str(solution.status):
             return solution.obj_val
     raise AssertionError(solution.status)
+
+
+def logistic_optimum(X, y, cost, *, intercept):
+    """Return the optimum of 1/2 |w|^2 (+ 1/2 b^2) + sum_i c_i log(1 + exp(-y_i (w.x_i + b))).
+
+    Variables (w, b, t, p, q) with exponential cones: exp(-t_i) <= q_i, exp(-m_i - t_i) <= p_i and
+    p_i + q_i <= 1, where m_i is the margin of row i, so that t_i is its loss.
+    """
+    counted = cost > 0.0
+    X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)[counted]
+    y, cost = y[counted].astype(np.float64), cost[counted]
+    n, d = X.shape
+    squares = np.ones(d + 1 + 3 * n)
+    squares[d:] = 0.0
+    squares[d] = float(intercept is Intercept.PENALIZED)
+    linear = np.concatenate([np.zeros(d + 1), cost, np.zeros(2 * n)])
+    none, unit = sp.csr_array((n, n)), sp.identity(n)
+    margins = sp.csr_array(y[:, None] * np.c_[X, np.ones(n)])
+    blocks = [sp.hstack([sp.csr_array((n, d + 1)), none, unit, unit])]
+    bounds, cones = [np.ones(n)], [clarabel.NonnegativeConeT(n)]
+    if intercept is Intercept.NONE:
+        blocks.insert(0, sp.csr_array(([1.0], ([0], [d])), shape=(1, linear.size)))
+        bounds.insert(0, np.zeros(1))
+        cones.insert(0, clarabel.ZeroConeT(1))
+    for i in range(n):
+        for at_margin, place in ((1.0, 0), (0.0, n)):
+            # (x, 1, z) with exp(x) <= z: rows of b - A v.
+            row = sp.lil_array((3, linear.size))
+            row[0, : d + 1] = at_margin * margins[[i]].toarray()
+            row[0, d + 1 + i] = 1.0
+            row[2, d + 1 + n + place + i] = -1.0
+            blocks.append(row)
+            bounds.append(np.array([0.0, 1.0, 0.0]))
+            cones.append(clarabel.ExponentialConeT())
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
+    settings.reduced_tol_gap_rel = settings.reduced_tol_feas = 1e-8
+    P = sp.csc_matrix(sp.diags(squares))
+    A = sp.csc_matrix(sp.vstack(blocks))
+    solution = clarabel.DefaultSolver(
+        P, linear, A, np.concatenate(bounds), cones, settings
+    ).solve()
+    assert "Solved" in str(solution.status), solution.status
+    return solution.obj_val

@@ -66,13 +66,14 @@ def score_errors(rows: Rows, coef: Array, offset: Offset) -> ScoreErrors:
 def dual_sums(rows: Rows, risk: RowRisk, A: Array, combined: Array) -> "Sums":
     """Return the sums over rows for feasible dual variables A."""
     heights = [risk.part(part.start, part.stop).dual(A[part]) for part in parts_of(A)]
+    height = math.fsum(heights)
     return Sums(
-        math.fsum(heights),
+        height,
         combined,
         totals=column_sums(A),
         **sizes_of(rows, A),
         height_error=SUM + gamma(2 * A[:1].size),  # with the sum over a row's classes
-        steepest=risk.steepest,
+        steepest=risk.steepness(A, height),
     )
 
 
@@ -103,8 +104,11 @@ def tangent_sums(
     return Sums(height, combined, none, **sizes, height_error=error, slope_error=error)
 
 
-def closer_sums(rows: PreciseRows, A: Array, sums: "Sums") -> "Sums":
-    """Return the sums with errors bounded per feature and, for two classes, the exact total."""
+def closer_sums(rows: PreciseRows, A: Array, sums: "Sums", steepest: float = 1.0) -> "Sums":
+    """Return the sums with errors bounded per feature and, for two classes, the exact total.
+
+    `steepest` is that of the risk: one row gives up the excess.
+    """
     columns = A.reshape(len(A), -1).T
     terms = [rows.combine_sizes(np.ascontiguousarray(column)) for column in columns]
     sums = sums._replace(terms=np.stack(terms, axis=-1).reshape(sums.combined.shape))
@@ -119,6 +123,7 @@ def closer_sums(rows: PreciseRows, A: Array, sums: "Sums") -> "Sums":
     some = rows.take(np.array([row]))
     pull = abs(float(some.scores(sums.combined)[0]))
     pull += float(score_errors(some, sums.combined, 0.0)[0])
+    pull += max(0.0, steepest - sums.steepest)
     return sums._replace(
         totals=np.array([total]),
         totals_error=0.0,

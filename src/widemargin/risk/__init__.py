@@ -1,8 +1,19 @@
 """What is minimised: functions of the scores, which never see the rows."""
 
 from widemargin.losses import HINGE, LOSSES, SMOOTH_HINGE, SQUARED_HINGE, Loss
-from widemargin.risk.base import Bound, CodedRisk, Cut, Line, LineSums, Risk, RowLine, RowRisk
+from widemargin.risk.base import (
+    Bound,
+    CodedRisk,
+    Cut,
+    Line,
+    LineSums,
+    Risk,
+    RowLine,
+    RowRisk,
+    SmoothRisk,
+)
 from widemargin.risk.labelling import LabellingRisk
+from widemargin.risk.logistic import LogisticRisk
 from widemargin.risk.margin import Hinge, MarginRisk, SquaredHinge
 from widemargin.risk.measures import Measure, measure_called
 from widemargin.risk.multiclass import CrammerSinger
@@ -24,6 +35,7 @@ __all__ = [
     "LabellingRisk",
     "Line",
     "LineSums",
+    "LogisticRisk",
     "Loss",
     "MarginRisk",
     "Measure",
@@ -32,6 +44,7 @@ __all__ = [
     "Risk",
     "RowLine",
     "RowRisk",
+    "SmoothRisk",
     "SquaredHinge",
     "TargetRisk",
     "measure_called",

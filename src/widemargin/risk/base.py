@@ -1,5 +1,6 @@
 """The contract of risks: values, cuts, lines, and the dual. A risk never sees the rows."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -9,6 +10,7 @@ from numpy import ndarray as Array
 from numpy.typing import ArrayLike
 
 from widemargin import passes, threads
+from widemargin.arrays import parts_of
 
 #: what is added to the scores of every row, (k,) for several outputs
 Offset: TypeAlias = float | Array
@@ -169,8 +171,15 @@ class RowRisk(Risk):
 
     cost: Array
     takes_intercept = True
-    #: the largest slope of a row's dual term where its dual variable nears zero
+    #: how much a row's dual term falls for each unit that its dual variable nears zero, at most
     steepest = 1.0
+
+    def steepness(self, A: Array, height: float) -> float:
+        """Return the same for all rows together, if each A_i nears zero by the same fraction.
+
+        `height` is the dual at A.
+        """
+        return self.steepest
 
     @property
     def at_zero(self) -> float:
@@ -180,9 +189,6 @@ class RowRisk(Risk):
     @abstractmethod
     def part(self, begin: int, end: int) -> "RowRisk":
         """Return the risk of the rows from `begin` to `end`, without a copy."""
-
-    @abstractmethod
-    def line(self, S: Array, D: Array) -> RowLine: ...
 
     @abstractmethod
     def dual(self, A: Array) -> float:
@@ -230,3 +236,35 @@ class RowRisk(Risk):
     def merge(self, code: Array, weight: float, other: Array, other_weight: float) -> Array:
         """Return the code of a weighted sum of two slopes; by default the sum, unpacked."""
         return weight * self.unpack(code) + other_weight * self.unpack(other)
+
+
+class SmoothRisk(RowRisk):
+    """A sum of losses of single rows that have curvatures everywhere.
+
+    A `Line` has no pieces, but values, slopes and curvatures.
+    """
+
+    @abstractmethod
+    def slopes(self, S: Array, offset: Any = 0.0) -> tuple[Array, Any]:
+        """Return A at the scores S + offset, minus the slope there, and the curvatures.
+
+        The curvatures of a risk with one output are one number per row, (n,).
+        """
+
+    @abstractmethod
+    def best_offset(self, S: Array) -> Any:
+        """Return the offset b that minimises r(S + b)."""
+
+
+def balanced_sides(A: Array) -> Array:
+    """Return A, (n,), with sum zero; the side with the larger sum is scaled down."""
+    parts = list(parts_of(A))
+    above = math.fsum(float(np.maximum(A[part], 0.0).sum()) for part in parts)
+    below = -math.fsum(float(np.minimum(A[part], 0.0).sum()) for part in parts)
+    if above == below:
+        return A
+    balanced, least = np.empty_like(A), min(above, below)
+    for part in parts:
+        factors = np.where(A[part] > 0.0, least / (above or 1.0), least / (below or 1.0))
+        np.multiply(A[part], factors, out=balanced[part])
+    return balanced

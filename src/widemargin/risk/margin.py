@@ -19,11 +19,11 @@ import numpy as np
 from numpy import ndarray as Array
 
 from widemargin import passes
-from widemargin.arrays import as_array, parts_of
+from widemargin.arrays import as_array
 from widemargin.kernels.loss import knots
 from widemargin.kernels.response import signs, targets
 from widemargin.losses import HINGE, SQUARED_HINGE, Loss
-from widemargin.risk.base import Bound, Cut, RowLine, RowRisk
+from widemargin.risk.base import Bound, Cut, RowLine, RowRisk, balanced_sides
 
 # More than the roundings of a residual, of its further digits, and of its sum with an error.
 _ROUNDINGS = 2.0**-51
@@ -149,17 +149,7 @@ class MarginRisk(RowRisk):
         return np.clip(A * self.sign, self.lower, self.upper) * self.sign
 
     def balanced(self, A: Array) -> Array:
-        """Return A with sum zero; the side with the larger sum is scaled down."""
-        parts = list(parts_of(A))
-        above = math.fsum(float(np.maximum(A[part], 0.0).sum()) for part in parts)
-        below = -math.fsum(float(np.minimum(A[part], 0.0).sum()) for part in parts)
-        if above == below:
-            return A
-        balanced, least = np.empty_like(A), min(above, below)
-        for part in parts:
-            factors = np.where(A[part] > 0.0, least / (above or 1.0), least / (below or 1.0))
-            np.multiply(A[part], factors, out=balanced[part])
-        return balanced
+        return balanced_sides(A)
 
     def cut(self, S: Array) -> Cut:
         slope, value, constant, active = passes.of(S).margin_cut(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from widemargin.data import Rows
-from widemargin.risk import CrammerSinger, MarginRisk, Risk
+from widemargin.risk import CrammerSinger, MarginRisk, Risk, SmoothRisk
 from widemargin.solvers.base import Solver, kind_of, place_of
 from widemargin.solvers.registry import SOLVERS, Place, names, quoted
 from widemargin.solvers.settings import ChoiceSettings
@@ -98,7 +98,7 @@ def pick_together(
 
 def choose(
     rows: Rows,
-    risk: MarginRisk | CrammerSinger,
+    risk: MarginRisk | CrammerSinger | SmoothRisk,
     warm: bool = False,
     must_stream: bool = False,
     tol: float = USUAL_TOL,
@@ -110,6 +110,8 @@ def choose(
     of rows on disk that checkpoints are wanted, or that memory is too small for other solvers.
     """
     place = place_of(rows)
+    if isinstance(risk, SmoothRisk):
+        return "newton"
     if isinstance(risk, CrammerSinger):
         if place is not Place.MEMORY:
             return "ocas"

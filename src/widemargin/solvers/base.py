@@ -10,7 +10,7 @@ from typing import Any
 from widemargin.data.rows import BlockRows, Rows, SingleRows
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
-from widemargin.risk import CrammerSinger, MarginRisk, Risk
+from widemargin.risk import CrammerSinger, LogisticRisk, MarginRisk, Risk
 from widemargin.solvers.registry import Place, RiskKind
 
 
@@ -59,4 +59,6 @@ def kind_of(risk: Risk | None) -> RiskKind:
     """Return the kind of a risk."""
     if isinstance(risk, CrammerSinger):
         return RiskKind.CRAMMER_SINGER
+    if isinstance(risk, LogisticRisk):
+        return RiskKind.LOGISTIC
     return RiskKind.MARGIN if isinstance(risk, MarginRisk) else RiskKind.ANY

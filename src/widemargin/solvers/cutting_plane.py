@@ -35,7 +35,7 @@ import numpy as np
 from widemargin.certificate import Certificate
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
-from widemargin.risk import RowRisk
+from widemargin.risk import RowLine
 from widemargin.solvers.base import AsksOracle, Solver
 from widemargin.solvers.bundle import Bundle
 from widemargin.solvers.gpu_oracle import GpuOracle
@@ -156,7 +156,7 @@ class _Run:
             self.best = Place(answer.center.vector, answer.center.free)
 
     def _exact(self, penalty: Penalty, line: Any) -> tuple[float, float]:
-        if isinstance(self.oracle.problem.risk, RowRisk):
+        if isinstance(line, RowLine):
             step, value = exact(penalty, line, guess=self.last_step)
         else:
             gap = self.best_primal - self.bundle.value

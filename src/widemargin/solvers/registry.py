@@ -28,6 +28,7 @@ class RiskKind(StrEnum):
 
     MARGIN = "two classes at a time"
     CRAMMER_SINGER = "multi_class='crammer_singer'"
+    LOGISTIC = "logistic regression"
     ANY = "any convex risk"  # such as the hinge over pairs of rows
 
 
@@ -174,7 +175,10 @@ SOLVERS: dict[str, Declaration] = {
         Declaration(
             name="newton",
             summary="Newton's method",
-            classes={RiskKind.MARGIN: "widemargin.solvers.newton:Newton"},
+            classes={
+                RiskKind.MARGIN: "widemargin.solvers.newton:Newton",
+                RiskKind.LOGISTIC: "widemargin.solvers.smooth_newton:SmoothNewton",
+            },
             told=("seed",),
             rows=(Place.MEMORY, Place.PRODUCTS, Place.DISK, Place.GPU),
             counts="iteration",
