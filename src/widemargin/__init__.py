@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from widemargin.data.disk import open_rows
     from widemargin.estimators.audit import Audit, audit
     from widemargin.estimators.certify import certify
+    from widemargin.estimators.kernel_features import FourierFeatures, NystroemFeatures
     from widemargin.estimators.linear_ranker import LinearRanker
     from widemargin.estimators.linear_svc import LinearSVC
     from widemargin.estimators.linear_svc_cv import LinearSVCCV
@@ -29,12 +30,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Audit",
     "Certificate",
+    "FourierFeatures",
     "LinearRanker",
     "LinearSVC",
     "LinearSVCCV",
     "LinearSVR",
     "MeasureSVC",
     "MeasureSVCCV",
+    "NystroemFeatures",
     "OrdinalSVC",
     "Proof",
     "TableFeatures",
@@ -52,12 +55,14 @@ __all__ = [
 _HOMES = {
     "Audit": "widemargin.estimators.audit",
     "Certificate": "widemargin.certificate",
+    "FourierFeatures": "widemargin.estimators.kernel_features",
     "LinearRanker": "widemargin.estimators.linear_ranker",
     "LinearSVC": "widemargin.estimators.linear_svc",
     "LinearSVCCV": "widemargin.estimators.linear_svc_cv",
     "LinearSVR": "widemargin.estimators.linear_svr",
     "MeasureSVC": "widemargin.estimators.measure_svc",
     "MeasureSVCCV": "widemargin.estimators.measure_svc_cv",
+    "NystroemFeatures": "widemargin.estimators.kernel_features",
     "OrdinalSVC": "widemargin.estimators.ordinal_svc",
     "Proof": "widemargin.estimators.proof",
     "prove": "widemargin.estimators.proof",

@@ -30,7 +30,7 @@ def audit_model(context: typer.Context) -> tuple[int, Audit]:
     chosen = {parameter: value for parameter, value in read.items() if value is not None}
     if "epsilon" in chosen and not isinstance(loaded.model, LinearSVR):
         raise BadInput(f"--epsilon is for regression, and {name} has classes")
-    rows = read_data(data, n_features=loaded.model.n_features_in_)
+    rows = read_data(data, n_features=loaded.n_inputs)
     weights = rows.weight
     if given["weight"] is not None:
         weights = read_weights(given["weight"], rows.X.shape[0])

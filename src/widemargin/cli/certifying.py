@@ -25,7 +25,8 @@ def certify_again(model: str, data: list[str], options: TableOptions) -> dict[st
     if not loaded.certified:
         raise BadInput(f"{model}: LIBLINEAR's models have no dual variables to certify them by")
     certified = loaded.model
-    n_rows, n_features = training_rows(certified), certified.n_features_in_
+    n_rows = training_rows(certified)
+    n_features = certified.n_features_in_ if loaded.features is not None else loaded.n_inputs
     rows = read_data(data) if loaded.features is None else read_rows(data, loaded, options, True)
     if rows.X.shape[0] != n_rows or rows.X.shape[1] > n_features:
         raise BadInput(

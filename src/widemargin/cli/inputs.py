@@ -49,6 +49,12 @@ class Loaded(NamedTuple):
         return self.preparation if isinstance(self.preparation, TableFeatures) else None
 
     @property
+    def n_inputs(self) -> int:
+        """How many columns rows have before anything is done to them."""
+        first = self.model if self.preparation is None else self.preparation
+        return int(first.n_features_in_)
+
+    @property
     def names(self) -> list[str] | None:
         """Names of the features, if the model was trained on a table."""
         return None if self.features is None else self.features.get_feature_names_out().tolist()
@@ -109,7 +115,7 @@ def read_rows(paths: list[str], loaded: Loaded, options: TableOptions, labelled:
         with reading(paths[0]):
             if _names_table(paths[0]):
                 raise ValueError("a table, but the model was trained on numbered features")
-        data = read_data(paths, n_features=loaded.model.n_features_in_, labelled=labelled)
+        data = read_data(paths, n_features=loaded.n_inputs, labelled=labelled)
         return data._replace(X=scaled(loaded, data.X))
     with reading(tables.name_of(paths)):
         roles = [features.target, features.weight, features.group] if labelled else []
@@ -129,7 +135,7 @@ def _type_of_labels(model: Any) -> pyarrow.DataType | None:
 
 
 def scaled(loaded: Loaded, X: Any) -> Any:
-    """Return rows with numbered features, divided by the scales that the model keeps, if any."""
+    """Return rows with numbered features, scaled or mapped as the model says."""
     return X if loaded.preparation is None else loaded.preparation.transform(X)
 
 

@@ -48,6 +48,7 @@ def summarise(loaded: "Loaded", top: int) -> dict[str, Any]:
     """Return what `show` prints of a model."""
     from widemargin import OrdinalSVC
     from widemargin.estimators.certify import training_rows
+    from widemargin.estimators.kernel_features import KernelFeatures
     from widemargin.fitted import Classifier
 
     model, features = loaded.model, loaded.features
@@ -75,6 +76,9 @@ def summarise(loaded: "Loaded", top: int) -> dict[str, Any]:
             ],
             "left_out": features.skipped_,
         }
+    elif isinstance(loaded.preparation, KernelFeatures):
+        summary["kernel_features"] = type(loaded.preparation).__name__
+        summary["inputs"] = loaded.n_inputs
     elif loaded.preparation is not None:
         summary["scaled"] = True
     summary["weights"] = _weights(loaded, top)
@@ -134,6 +138,8 @@ def _as_text(summary: dict[str, Any]) -> dict[str, str]:
         lines["table"] = f"{words}; predicts {table['target']!r}" if "target" in table else words
         for name, why in table["left_out"].items():
             lines[f"  left out {name}"] = why
+    elif "kernel_features" in summary:
+        lines["kernel"] = f"{summary['kernel_features']} of {count(summary['inputs'], 'input')}"
     elif summary.get("scaled"):
         lines["scale"] = "features are divided by their standard deviations"
     if "solver" in summary:

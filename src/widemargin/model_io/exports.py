@@ -17,6 +17,7 @@ from widemargin.arrays import on_host
 from widemargin.data.category_columns import Category
 from widemargin.data.columns import Encoder, Number
 from widemargin.data.date_columns import Date
+from widemargin.estimators.kernel_features import KernelFeatures
 from widemargin.estimators.linear_svc import LinearSVC
 from widemargin.estimators.linear_svr import LinearSVR
 from widemargin.estimators.measure_svc import MeasureSVC
@@ -63,11 +64,16 @@ def exported(preparation: Any, model: Any, format: str) -> bytes:
 
     Parameters
     ----------
-    preparation : TableFeatures, StandardScaler or None
+    preparation : TableFeatures, StandardScaler, KernelFeatures or None
         What the model does to rows before.
     model : fitted LinearSVC, LinearSVR, LinearRanker, OrdinalSVC or MeasureSVC
     format : {"onnx", "liblinear", "sklearn", "json", "c"}
     """
+    if isinstance(preparation, KernelFeatures) and format != "sklearn":
+        raise ExportError(
+            f"{type(preparation).__name__} goes with the format sklearn only: others take linear "
+            "functions of the features"
+        )
     if format == "liblinear":
         return _as_liblinear(preparation, model)
     if format == "sklearn":
@@ -133,6 +139,8 @@ def _as_liblinear(preparation: Any, model: Any) -> bytes:
 
 def _as_sklearn(preparation: Any, model: Any) -> bytes:
     twin = model.to_sklearn()
+    if isinstance(preparation, KernelFeatures):
+        preparation = preparation.to_sklearn()
     if preparation is not None:
         twin = Pipeline([("features", preparation), ("model", twin)])
     stream = io.BytesIO()

@@ -2,7 +2,8 @@
 
 A model file holds them beside a model if that was the last step of a scikit-learn pipeline. The
 header's key "preparation" is then an object. Its key "kind" is "table", with what `TableFeatures`
-learned, or "scale", for a ``StandardScaler(with_mean=False)``. Tensors:
+learned, "scale", for a ``StandardScaler(with_mean=False)``, or that of the features of a kernel
+(see kernel_features.py). Tensors:
 
 ======================== ======== =====================================================
 preparation.scale        (d,)     divisors of the features, F64; of the kind "scale"
@@ -22,14 +23,16 @@ from widemargin.data.category_columns import Category
 from widemargin.data.columns import Encoder, Flag, Number
 from widemargin.data.date_columns import Date
 from widemargin.data.text_columns import HashedText, TfidfText
+from widemargin.estimators.kernel_features import KernelFeatures
 from widemargin.estimators.table_features import TableFeatures
+from widemargin.model_io import kernel_features
 from widemargin.tensors import FLOAT, Malformed, read_field, read_tensor
 
 KEY = "preparation"
 _SCALE = f"{KEY}.scale"
 _MOST_HASHES = 2**31 - 1
 
-Preparation: TypeAlias = TableFeatures | StandardScaler
+Preparation: TypeAlias = TableFeatures | StandardScaler | KernelFeatures
 
 
 def split(model: Any) -> tuple[Preparation | None, Any]:
@@ -40,13 +43,13 @@ def split(model: Any) -> tuple[Preparation | None, Any]:
     if not isinstance(model, Pipeline):
         return None, model
     steps = [step for _, step in model.steps if step not in (None, "passthrough")]
-    if len(steps) == 2 and type(steps[0]) is TableFeatures:
+    if len(steps) == 2 and type(steps[0]) in (TableFeatures, *kernel_features.KINDS.values()):
         return steps[0], steps[1]
     if len(steps) == 2 and type(steps[0]) is StandardScaler and not steps[0].with_mean:
         return steps[0], steps[1]
     raise TypeError(
-        "cannot save this pipeline: only a TableFeatures, or a StandardScaler with "
-        "with_mean=False, and then a model"
+        "cannot save this pipeline: only a TableFeatures, FourierFeatures, NystroemFeatures, or a "
+        "StandardScaler with with_mean=False, and then a model"
     )
 
 
@@ -61,6 +64,9 @@ def add(
         tensors[_SCALE] = np.asarray(preparation.scale_, dtype=np.float64)
         n_rows = int(np.max(preparation.n_samples_seen_))
         description[KEY] = {"kind": "scale", "n_rows": n_rows}
+        return
+    if isinstance(preparation, KernelFeatures):
+        description[KEY] = kernel_features.describe(preparation, tensors)
         return
     names = vars(preparation).get("feature_names_in_")
     description[KEY] = {
@@ -88,12 +94,15 @@ def joined(file: Any, description: dict[str, Any], model: Any) -> Any:
     if kind == "scale":
         scaler = _read_scaler(file, fields, model.n_features_in_)
         return Pipeline([("scale", scaler), ("model", model)])
+    if kind in kernel_features.KINDS:
+        features = kernel_features.read(file, fields, model.n_features_in_)
+        return Pipeline([("kernel", features), ("model", model)])
     if kind != "table":
         raise Malformed(f"the header's {KEY} is of an unknown kind {kind!r}")
-    features = _read_table(file, fields)
-    if features.n_features_out_ != model.n_features_in_:
+    table = _read_table(file, fields)
+    if table.n_features_out_ != model.n_features_in_:
         raise Malformed(f"its table does not make {model.n_features_in_} features")
-    return Pipeline([("table", features), ("model", model)])
+    return Pipeline([("table", table), ("model", model)])
 
 
 def _weights(column: int) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from widemargin.data import Rows
+from widemargin.data.rows import GramRows
 from widemargin.risk import CrammerSinger, MarginRisk, Risk, SmoothRisk
 from widemargin.solvers.base import Solver, kind_of, place_of
 from widemargin.solvers.registry import SOLVERS, Place, names, quoted
@@ -129,7 +130,9 @@ def choose(
         # much.
         return "newton" if risk.loss.is_smooth else "ocas"
     if place is Place.PRODUCTS:
-        return "newton" if risk.loss.is_smooth else "ocas"
+        # Rows that are made anew in each pass: Newton's method makes few passes over them.
+        has_hessian = isinstance(rows, GramRows) and rows.n_features <= settings.some_features
+        return "newton" if risk.loss.is_smooth or has_hessian else "ocas"
     n_counted = int(np.count_nonzero(risk.cost))
     smooth = risk.loss.is_smooth
     per_feature = settings.rows_per_feature if smooth else settings.more_rows_per_feature
