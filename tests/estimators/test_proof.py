@@ -6,10 +6,12 @@ import scipy.sparse as sp
 from exact import optimum
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn import svm
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.preprocessing import scale
 
-from widemargin import LinearRanker, LinearSVC, LinearSVCCV, LinearSVR, prove
+from widemargin import LinearRanker, LinearSVC, LinearSVCCV, LinearSVR, certify, prove
+from widemargin.data import as_rows
 from widemargin.losses import LOSSES, TARGET_LOSSES, Shape
 from widemargin.problem import Intercept
 
@@ -167,13 +169,145 @@ def test_bad_input():
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match="crammer_singer"):
         prove(LinearSVC(multi_class="crammer_singer").fit(X, y), X, y)
-    with pytest.raises(TypeError, match="not for LinearRanker"):
+    with pytest.raises(TypeError, match="not for widemargin's LinearRanker"):
         prove(LinearRanker().fit(X, y), X, y)
+    with pytest.raises(TypeError, match="not for sklearn's LinearSVC; of models that"):
+        prove(svm.LinearSVC().fit(X, y), X, y)
     model = LinearSVC().fit(X, y)
     with pytest.raises(ValueError, match="150 rows"):
         prove(model, X[:50], y[:50])
     with pytest.raises(ValueError, match="features"):
         prove(model, X, y).settled_mask(X[:, :2])
+    with pytest.raises(TypeError, match="within is for regression"):
+        prove(model, X, y).settled_mask(X, within=1.0)
+    for remove in (["a"], [150], [-1], [0.5], [True]):
+        with pytest.raises(ValueError, match="remove must be row numbers from 0 to 149"):
+            prove(model, X, y).influence_bounds(remove)
+    with pytest.raises(ValueError, match="row 0 has label 7"):
+        prove(model, X, y).influence_bounds(add=(X[:1], [7]))
+    balanced = LinearSVC(class_weight="balanced").fit(X, y)
+    with pytest.raises(ValueError, match="balanced"):
+        prove(balanced, X, y).influence_bounds(add=(X[:1], y[:1]))
+    del model.dual_variables_
+    with pytest.raises(ValueError, match="no dual variables"):
+        prove(model, X, y)
     X, y = load_diabetes(return_X_y=True)
     with pytest.raises(TypeError, match="no labels"):
         prove(LinearSVR().fit(X, y), X, y).settled_mask(X)
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    loss=st.sampled_from(sorted(LOSSES)),
+    intercept=st.sampled_from([*INTERCEPTS.values(), SCALED]),
+    C=st.sampled_from([0.01, 1.0]),
+    tol=st.sampled_from([1e-2, 1e-6]),
+    k=st.sampled_from([2, 3]),
+    sparse=st.booleans(),
+)
+def test_rows_that_are_removed_and_added(seed, loss, intercept, C, tol, k, sparse):
+    X, y, weight = classes(seed, k=k)
+    weight[-6:] = [0, 1, 2, 1, 3, 1]
+    ways = {"loss": loss, "C": C, "class_weight": {1: 2.0}, **intercept}
+    remove, old = np.random.default_rng(seed).integers(k, 34, 3), slice(0, 34)
+    after = weight.copy()
+    after[remove] = 0
+    exact = fitted(LinearSVC, X, y, after, 1e-12, **ways)
+    form = sp.csr_matrix if sparse else np.asarray
+    rough = fitted(LinearSVC, form(X[old]), y[old], weight[old], tol, **ways)
+    proof = prove(rough, form(X[old]), y[old], weight[old])
+    found = proof.influence_bounds(remove, (form(X[34:]), y[34:], weight[34:]))
+    slip = 1e-4 * (1.0 + np.abs(exact.coef_).max())
+    low, high = found.weight_bounds()
+    assert np.all((low <= exact.coef_ + slip) & (exact.coef_ <= high + slip))
+    scores, (low, high) = exact.decision_function(X), found.score_bounds(X)
+    assert np.all((low <= scores + 5 * slip) & (scores <= high + 5 * slip))
+    parts = exact.certificate_.parts or (exact.certificate_,)
+    for low, high, part in zip(*found.objective_bounds, parts, strict=True):
+        assert low <= part.primal
+        assert part.dual <= high
+    rough.update(X, y, weight, remove=remove)
+    left = ~np.isin(np.arange(len(y)), remove)
+    assert rough.dual_variables_.shape[1] == left.sum()
+    again = certify(rough, X[left], y[left], weight[left])
+    assert again.primal == pytest.approx(rough.certificate_.primal)
+    assert max(p.relative_gap for p in again.parts or (again,)) <= tol * (1 + 1e-9)
+    assert not rough.warm_start
+
+
+def test_a_row_that_is_added_changes_little():
+    """Bounds after one more row are nearly as close as before."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X = scale(X)
+    model = LinearSVC(C=0.01, loss="hinge", tol=1e-7, random_state=0).fit(X[1:], y[1:])
+    proof = prove(model, X[1:], y[1:])
+    assert proof.influence_bounds(add=(X[:1], y[:1])).settled_mask(X).mean() > 0.9
+    assert proof.influence_bounds(remove=[5]).settled_mask(X).mean() > 0.9
+    again = proof.influence_bounds()
+    assert again.regions[0].radius == proof.regions[0].radius
+
+
+def test_regression_is_settled_within_a_distance():
+    X, y = load_diabetes(return_X_y=True)
+    y = np.column_stack([y, y[::-1]])
+    model, exact = (LinearSVR(tol=tol, random_state=0).fit(X, y) for tol in (1e-5, 1e-10))
+    proof = prove(model, X, y)
+    shares = []
+    for within in (1e-9, 0.3, 3.0):
+        settled = proof.settled_mask(X, within=within)
+        shares.append(settled.mean())
+        apart = np.abs(model.predict(X) - exact.predict(X))[settled]
+        assert np.all(apart <= within + 1e-6)
+    assert shares[0] == 0.0
+    assert shares[2] == 1.0
+    new = X[:1] + 0.01, [[100.0, 120.0]]
+    exact = LinearSVR(tol=1e-9).fit(np.vstack([X[1:], new[0]]), np.vstack([y[1:], new[1]]))
+    low, high = proof.influence_bounds([0], new).score_bounds(X)
+    assert np.all((low <= exact.predict(X) + 1e-2) & (exact.predict(X) <= high + 1e-2))
+
+
+def test_rows_of_weight_zero_are_not_left_out():
+    X, y, _ = classes(5)
+    weight = np.r_[np.zeros(20), np.ones(20)]
+    ways = {"C": 0.1, "tol": 1e-9, "random_state": 0}
+    found = prove(LinearSVC(**ways).fit(X, y, weight), X, y, weight).leave_one_out()
+    less = prove(LinearSVC(**ways).fit(X[20:], y[20:]), X[20:], y[20:]).leave_one_out()
+    assert found[2:] == less[2:]
+
+
+def test_two_classes_of_crammer_and_singer_are_reduced():
+    X, y = load_breast_cancer(return_X_y=True)
+    ways = {"multi_class": "crammer_singer", "C": 0.1, "tol": 1e-8, "random_state": 0}
+    model = LinearSVC(**ways).fit(scale(X), y)
+    smaller = prove(model, scale(X), y).reduced_problem()
+    assert len(smaller.y) < 200
+    np.testing.assert_allclose(LinearSVC(**ways).fit(*smaller).coef_, model.coef_, atol=1e-3)
+
+
+def test_updates_of_frames_and_of_classes():
+    pd = pytest.importorskip("pandas")
+    X, y = load_iris(return_X_y=True)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    model = LinearSVC(random_state=0).fit(frame[:120], y[:120])
+    model.update(frame, pd.Series(y), remove=np.arange(150) < 10)
+    assert list(model.feature_names_in_) == list("abcd")
+    assert model.dual_variables_.shape == (3, 140)
+    model.update(frame[10:], y[10:], remove=np.flatnonzero(y[10:] == 2))  # two classes are left
+    assert model.coef_.shape == (1, 4)
+    two = y < 2
+    fresh = LinearSVC(random_state=0).fit(frame[two][10:], y[two][10:])
+    assert model.certificate_.primal == pytest.approx(fresh.certificate_.primal, rel=2e-3)
+    with pytest.raises(ValueError, match="trained on 90"):
+        model.update(X[:80], y[:80])
+    before = model.dual_variables_
+    with pytest.raises(ValueError, match="no rows are left"):
+        model.update(X[:90], y[:90], remove=np.arange(90))
+    with pytest.raises(ValueError, match="row numbers from 0 to 89"):
+        model.update(X[:90], y[:90], remove=[90])
+    with pytest.raises(ValueError, match="NaN"):
+        model.update(np.full((95, 4), np.nan), np.resize([0, 1], 95))
+    assert model.dual_variables_ is before
+    rows = as_rows(X)
+    with pytest.raises(TypeError, match="in memory"):
+        model.update(rows, y)

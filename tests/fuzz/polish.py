@@ -71,7 +71,7 @@ class _Polish:
                         right[j] += twice * value
                         for k in range(size):
                             matrix[j][k] += twice * value * z[k]
-            v = _solved(matrix, right)
+            v = solved(matrix, right)
             if v is None:
                 return best
             objective, slacks = self._objective(v)
@@ -98,7 +98,7 @@ class _Polish:
         for m, i in enumerate(at_margin, size):
             for j, value in enumerate(self.rows[i]):
                 matrix[m][j], matrix[j][m] = value, -value
-        v = _solved(matrix, right)
+        v = solved(matrix, right)
         return None if v is None else self._objective(v[:size])[0]
 
     def _objective(self, v):
@@ -111,7 +111,7 @@ class _Polish:
         return sum((p * w * w for p, w in zip(self.penalties, v)), Fraction(0)) / 2 + loss, slacks
 
 
-def _solved(matrix, right):
+def solved(matrix, right):
     """Return the solution of a system of equations in fractions; None where there is not one."""
     rows = [[*row, value] for row, value in zip(matrix, right)]
     size = len(rows)

@@ -68,7 +68,7 @@ def test_the_error_is_between_its_bounds_and_these_are_close(ways, loss):
 @settings(deadline=None, max_examples=25)
 @given(problem=some_problems, how=how, seed=st.integers(0, 2**32 - 1), n_removed=st.integers(0, 4))
 def test_several_rows_can_be_left_out(problem, how, seed, n_removed):
-    """As `Proof.without` does it: the region of the rest, by the state of all."""
+    """As `Proof.influence_bounds` does it: the region of the rest, by the state of all."""
     rng = np.random.default_rng(seed)
     state, rest = state_of(problem, how, seed), problem
     for row in rng.choice(problem.rows.n_rows, min(n_removed, problem.rows.n_rows - 1)):
@@ -91,7 +91,7 @@ def test_rows_are_left_out_of_fitted_models():
     model = LinearSVC(**parameters).fit(X, y)
     proof = prove(model, X, y)
     gone = np.arange(10)
-    rest = proof.without(gone)
+    rest = proof.influence_bounds(gone)
     again = LinearSVC(**parameters).fit(X[10:], y[10:])
     low, high = rest.score_bounds(X)
     scores = again.decision_function(X)
@@ -101,10 +101,10 @@ def test_rows_are_left_out_of_fitted_models():
     assert low[0] <= again.certificate_.primal
     assert again.certificate_.dual <= high[0]
     assert np.array_equal(
-        proof.without(np.isin(np.arange(569), gone)).irrelevant_rows, rest.irrelevant_rows
+        proof.influence_bounds(np.isin(np.arange(569), gone)).irrelevant_rows, rest.irrelevant_rows
     )
     with pytest.raises(ValueError, match="no rows"):
-        proof.without(np.arange(569))
+        proof.influence_bounds(np.arange(569))
     found = prove(LinearSVR(tol=1e-6).fit(X, y), X, y).leave_one_out()
     assert np.isnan(found.least_error)
     assert np.all(found.low <= found.high)

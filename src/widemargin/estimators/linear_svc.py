@@ -22,6 +22,7 @@ from widemargin.estimators.fitting import (
 from widemargin.estimators.folds import CALIBRATION_FOLDS
 from widemargin.estimators.linear_classifier import LinearClassifier
 from widemargin.estimators.problems import MULTI_CLASS, ProblemSet, make_problems, with_constant
+from widemargin.estimators.updating import Updating
 from widemargin.estimators.validation import (
     check_bytes,
     check_choice,
@@ -40,7 +41,7 @@ from widemargin.losses import LOSSES
 from widemargin.solvers.registry import names
 
 
-class LinearSVC(LinearClassifier):
+class LinearSVC(Updating, LinearClassifier):
     """Linear support vector classification with a certificate.
 
     Minimises, for two classes, ::

@@ -24,6 +24,7 @@ from widemargin.estimators.problems import with_constant
 from widemargin.estimators.reporting import Reporting
 from widemargin.estimators.scoring import model_scores
 from widemargin.estimators.targets import PerTarget, target_problems
+from widemargin.estimators.updating import Updating
 from widemargin.estimators.validation import (
     check_bytes,
     check_choice,
@@ -43,7 +44,7 @@ from widemargin.losses import TARGET_LOSSES
 from widemargin.solvers.registry import names
 
 
-class LinearSVR(Reporting, CallbackSupportMixin, RegressorMixin, BaseEstimator):
+class LinearSVR(Updating, Reporting, CallbackSupportMixin, RegressorMixin, BaseEstimator):
     """Linear support vector regression with a certificate.
 
     Minimises, for each target, ::

@@ -1,27 +1,45 @@
 """What the certificate of a fitted model proves of the optimum: labels, weights, rows."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
 
 from widemargin import threads
-from widemargin.arrays import Matrix, Vector
+from widemargin.arrays import Matrix, Vector, dense
 from widemargin.data import Rows, as_rows
 from widemargin.data.memory import RowsInMemory
 from widemargin.estimators.certify import training_problems
 from widemargin.estimators.linear_svc import LinearSVC
 from widemargin.estimators.linear_svr import LinearSVR
-from widemargin.estimators.problems import OneByOne, OneVsRest, with_constant
-from widemargin.estimators.targets import PerTarget
-from widemargin.estimators.validation import check_matrix
-from widemargin.problem import State
+from widemargin.estimators.problems import (
+    OneByOne,
+    OneVsRest,
+    ProblemSet,
+    make_problems,
+    with_constant,
+)
+from widemargin.estimators.targets import PerTarget, target_problems
+from widemargin.estimators.validation import (
+    check_labels,
+    check_matrix,
+    check_not_negative,
+    check_row_numbers,
+    check_same_length,
+    check_targets,
+    check_weights,
+)
+from widemargin.labels import places_of
+from widemargin.problem import Intercept, Problem, State
 from widemargin.proofs.leave_one_out import leave_one_out_scores
 from widemargin.proofs.region import Interval, Region, region_of
 from widemargin.proofs.screening import dual_bounds, mean_rows, settled_at
+from widemargin.risk import MarginRisk
+from widemargin.rounding import squares
 
 
 class Reduced(NamedTuple):
@@ -36,7 +54,8 @@ class LeaveOneOut(NamedTuple):
     """Bounds on the score of each training row by the optimum without it, shaped as the scores.
 
     `least_error` and `most_error` bound the leave-one-out error: the part of the rows that
-    the optimum without them labels wrong. NaN for regression.
+    the optimum without them labels wrong; rows of weight zero are none of them. NaN for
+    regression.
     """
 
     low: np.ndarray
@@ -80,9 +99,18 @@ def prove(
     >>> bool(proof.settled_mask(X[400:]).mean() > 0.95)
     True
     """
-    model = getattr(model, "best_estimator_", model)
+    model = vars(model).get("best_estimator_", model)
     if not isinstance(model, LinearSVC | LinearSVR):
-        raise TypeError(f"prove is for LinearSVC and LinearSVR, not for {type(model).__name__}")
+        kind = f"{type(model).__module__.split('.')[0]}'s {type(model).__name__}"
+        raise TypeError(
+            f"prove is for LinearSVC and LinearSVR of widemargin, not for {kind}; of models that "
+            "audit takes, audit(...).better can be proved"
+        )
+    if "coef_" in vars(model) and "dual_variables_" not in vars(model):
+        raise ValueError(
+            "the model has no dual variables, as those of LIBLINEAR's files have none: prove "
+            "audit(...).better"
+        )
     problems, states = training_problems(model, X, y, sample_weight)
     if not isinstance(problems, OneByOne):
         raise ValueError(
@@ -91,10 +119,7 @@ def prove(
         )
     if problems.rows.device == "cuda":
         raise ValueError("X is on a GPU, and proofs are made on the host")
-    regions = tuple(
-        region_of(problems[j], state.unpacked(), model.tol) for j, state in enumerate(states)
-    )
-    return Proof(model, problems, tuple(states), regions)
+    return Proof.of(model, problems, states)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +138,16 @@ class Proof:
     states: tuple[State, ...]
     regions: tuple[Region, ...]
 
+    @classmethod
+    def of(
+        cls, model: LinearSVC | LinearSVR, problems: OneByOne, states: Sequence[State]
+    ) -> "Proof":
+        """Return what is certain of the optima of problems, by states of any quality."""
+        regions = [
+            region_of(problems[j], state.unpacked(), model.tol) for j, state in enumerate(states)
+        ]
+        return cls(model, problems, tuple(states), tuple(regions))
+
     def score_bounds(self, X: Matrix) -> Interval:
         """Return bounds on the optimum's scores of rows: (low, high), each shaped as the scores.
 
@@ -120,14 +155,22 @@ class Proof:
         """
         return self._shaped([region.scores(self._rows(X)) for region in self.regions])
 
-    def settled_mask(self, X: Matrix) -> np.ndarray:
-        """Return which rows have the optimum's own label for certain, (n,).
+    def settled_mask(self, X: Matrix, within: float | None = None) -> np.ndarray:
+        """Return of which rows the optimum's own prediction is certain, (n,).
 
-        The label that the model predicts of such a row stays, however long it is trained.
+        The label that the model predicts of such a row stays, however long it is trained. Of
+        regression, all predictions of such a row are `within` this distance of the optimum's.
         """
-        if isinstance(self.model, LinearSVR):
-            raise TypeError("regression has no labels: score_bounds bounds its predictions")
         low, high = self.score_bounds(X)
+        if isinstance(self.model, LinearSVR):
+            if within is None:
+                raise TypeError("regression has no labels: within= says how close is settled")
+            check_not_negative("within", within)
+            found = np.asarray(self.model.predict(X))
+            near = np.maximum(high - found, found - low) <= within
+            return near if near.ndim == 1 else near.all(axis=1)
+        if within is not None:
+            raise TypeError("within is for regression: labels are settled or not")
         scores = np.asarray(self.model.decision_function(X))
         if scores.ndim == 1:
             return np.where(scores > 0.0, low > 0.0, high <= 0.0)
@@ -183,8 +226,11 @@ class Proof:
             raise TypeError("a reduced problem needs rows in memory")
         X, y = rows.matrix[:, : self.problems.n_features], self._labels()
         keep, cost = ~self.irrelevant_rows, self.problems.cost
+        C = self.model.C
+        if isinstance(self.model, LinearSVC) and self.model.multi_class == "crammer_singer":
+            C *= 2.0  # which two classes have in costs
         if len(self.regions) > 1:
-            return Reduced(X[keep], y[keep], cost[keep] / self.model.C)
+            return Reduced(X[keep], y[keep], cost[keep] / C)
         problem, bounded = self.problems[0], self.bounded_rows
         means, targets, costs = mean_rows(problem, self.dual_bounds.low[0], bounded)
         means, keep = means[:, : X.shape[1]], keep & ~bounded
@@ -198,7 +244,7 @@ class Proof:
             X = X[keep]
         X = X.tocsr() if scipy.sparse.issparse(X) else X
         y = np.concatenate([y[keep], targets.astype(y.dtype, copy=False)])
-        return Reduced(X, y, np.concatenate([cost[keep], costs]) / self.model.C)
+        return Reduced(X, y, np.concatenate([cost[keep], costs]) / C)
 
     @property
     def objective_bounds(self) -> Interval:
@@ -218,7 +264,7 @@ class Proof:
             leave_one_out_scores(self.problems[j], region) for j, region in enumerate(self.regions)
         ]
         low, high = self._shaped(found)
-        problems = self.problems
+        problems, counted = self.problems, self.problems.cost > 0.0
         if not isinstance(problems, OneVsRest):
             return LeaveOneOut(low, high, np.nan, np.nan)
         if low.ndim == 1:
@@ -235,27 +281,70 @@ class Proof:
                 np.put_along_axis(each, own, -np.inf, axis=1)
             wrong = high_own < others[0].max(axis=1)
             right = low_own > others[1].max(axis=1)
-        return LeaveOneOut(low, high, float(wrong.mean()), float(1.0 - right.mean()))
+        least, most = wrong[counted].mean(), 1.0 - right[counted].mean()
+        return LeaveOneOut(low, high, float(least), float(most))
 
-    def without(self, rows: np.ndarray) -> "Proof":
-        """Return what is certain of the optimum without some training rows, untrained.
+    def influence_bounds(
+        self, remove: np.ndarray | None = None, add: tuple | None = None
+    ) -> "Proof":
+        """Return what is certain of the optimum after rows are removed or added, untrained.
 
         Parameters
         ----------
-        rows : ndarray of bool (n_samples,), or of indices
-            The rows that are left out. Class weights stay as they are.
+        remove : array-like of int, or of bool (n_samples,), default=None
+            Training rows that are left out. Class weights stay as they are.
+        add : tuple of (X, y) or (X, y, sample_weight), default=None
+            Rows of known classes that come after the training rows.
         """
-        keep = np.ones(self.problems.rows.n_rows)
-        keep[rows] = 0.0
-        cost = self.problems.cost * keep
-        if not cost.any():
-            raise ValueError("no rows are left")
-        problems = replace(self.problems, cost=cost)
-        tol = self.model.tol
-        regions = tuple(
-            region_of(problems[j], state.unpacked(), tol) for j, state in enumerate(self.states)
-        )
-        return Proof(self.model, problems, self.states, regions)
+        problems, states = self.problems, self.states
+        cost = problems.cost.copy()
+        if remove is not None:
+            cost[check_row_numbers("remove", remove, cost.size)] = 0.0
+        if not cost.any() and add is None:
+            raise ValueError("remove: no rows are left")
+        problems = replace(problems, cost=cost)
+        if add is not None:
+            problems = self._with_rows(cost, *add)
+            states = tuple(_stretched(problems[j], state) for j, state in enumerate(states))
+        return Proof.of(self.model, problems, states)
+
+    def _with_rows(
+        self, cost: np.ndarray, X: Matrix, y: Vector, sample_weight: Vector | None = None
+    ) -> OneByOne:
+        """Return the problems with further rows, which come last."""
+        model, rows = self.model, self.problems.rows
+        if not isinstance(rows, RowsInMemory):
+            raise TypeError("add: rows can be added to rows in memory")
+        X = check_matrix(model, X, reset=False)
+        added: Any = with_constant(as_rows(X), model)
+        if scipy.sparse.issparse(rows.matrix):
+            whole = scipy.sparse.vstack(
+                [rows.matrix, scipy.sparse.csr_matrix(added.matrix)], "csr"
+            )
+        else:
+            whole = np.vstack([rows.matrix, dense(added.matrix)])
+        weights = check_weights(sample_weight, X)
+        weights = np.ones(X.shape[0]) if weights is None else weights
+        weights = np.concatenate([np.ones(cost.size), weights])
+        problems: ProblemSet
+        if isinstance(self.problems, PerTarget):
+            y = check_targets(y)
+            check_same_length(X, y)
+            if y.shape[1:] != self.problems.y.shape[1:]:
+                raise ValueError("add: y has not as many targets as the training rows")
+            targets = np.concatenate([self.problems.y, y])
+            problems = target_problems(model, as_rows(whole), targets, weights)
+        else:
+            assert isinstance(self.problems, OneVsRest)
+            if isinstance(model.class_weight, str):
+                raise ValueError("add: class_weight='balanced' would change with the rows")
+            y = check_labels(y)
+            check_same_length(X, y)
+            codes = np.concatenate([self.problems.codes, places_of(y, model.classes_)])
+            problems = make_problems(model, as_rows(whole), model.classes_, codes, weights)
+        assert isinstance(problems, OneByOne)
+        problems.cost[: cost.size] = cost
+        return problems
 
     def _labels(self) -> np.ndarray:
         """Return labels or targets as they were given."""
@@ -272,3 +361,21 @@ class Proof:
         """Return one interval for each row, or one for each row and class."""
         low, high = (np.stack(ends, axis=-1) for ends in zip(*found))
         return Interval(low[:, 0], high[:, 0]) if len(found) == 1 else Interval(low, high)
+
+
+def _stretched(problem: Problem, state: State) -> State:
+    """Return a state with dual variables for the last rows, as each would have them by itself."""
+    risk, n_old = problem.risk, state.unpacked().dual.size
+    assert isinstance(risk, MarginRisk)
+    residual = risk.residuals(problem.rows.scores(state.coef) + state.offset)
+    excess = residual - np.clip(residual, -risk.loss.eps, risk.loss.eps)
+    bend = problem.rows.squared_norms() + risk.shift + (problem.intercept is Intercept.PENALIZED)
+    alpha = np.clip(excess / np.where(bend > 0.0, bend, np.inf), risk.lower, risk.upper)
+    alpha[:n_old] = 0.0
+    # Along the ray of alpha the dual is about  f slope - f^2 curvature / 2.
+    slope = float(alpha @ excess)
+    curvature = squares(problem.rows.combine(risk.signed(alpha)))
+    curvature += float(alpha @ (risk.shift * alpha))
+    alpha *= min(1.0, slope / curvature) if curvature > 0.0 else 1.0
+    alpha[:n_old] = state.unpacked().dual
+    return State(state.coef, state.offset, alpha)

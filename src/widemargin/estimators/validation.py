@@ -400,6 +400,18 @@ def check_finite_matrix(estimator: BaseEstimator, X: Matrix) -> None:
     )
 
 
+def check_row_numbers(name: str, rows: Vector, n_rows: int) -> np.ndarray:
+    """Return a mask of rows that are given as one, or as numbers from 0."""
+    found, mask = np.asarray(rows), np.zeros(n_rows, dtype=bool)
+    if found.dtype == bool and found.shape == (n_rows,):
+        return found
+    whole = found.dtype.kind in "iu" and found.ndim == 1
+    if found.size and not (whole and found.min() >= 0 and found.max() < n_rows):
+        raise ValueError(f"{name} must be row numbers from 0 to {n_rows - 1}, or a mask of them")
+    mask[found.astype(np.intp)] = True
+    return mask
+
+
 def check_weights(sample_weight: Vector | None, X: Matrix) -> np.ndarray | None:
     """Return sample weights as float64 (n,), not all zero; None if all weights are one."""
     weights = check_some_weights(sample_weight, X)
