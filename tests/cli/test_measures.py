@@ -81,7 +81,7 @@ def test_tune(tmp_path, grouped):
     model = load_model(path)
     assert found["best_C"] == model.C
     text = succeed("tune", data, *options[:-3]).stdout
-    assert "f1 loss" in text
+    assert "bound on the loss in f1, " in text
 
 
 def test_tables_with_words_for_labels(tmp_path):

@@ -8,8 +8,8 @@ from data.on_disk import write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import (
     average_precision_score,
     f1_score,
@@ -148,9 +148,12 @@ def test_limits():
 def test_bounds_that_nothing_makes_small():
     """The mean positive row is below the highest negative ones."""
     rows, labels = overlapping(seed=3)
-    with pytest.warns(UserWarning, match=r"zero weights are as good .* 'precision@5'"):
+    why = r"zero weights are as good .* 'precision@5'.* the mean of all 110 positive rows"
+    with pytest.warns(UserWarning, match=why):
         model = MeasureSVC("precision@5", C=1.0).fit(rows, labels)
     assert np.abs(model.coef_).max() < 1e-3
+    with pytest.warns(UserWarning, match="too much for this bound: take LinearSVC"):
+        MeasureSVC("roc_auc@0.01").fit(rows, labels)
 
 
 def test_thresholds_are_the_best_of_all():
@@ -277,9 +280,25 @@ def test_cross_validation_is_a_loop():
     assert search.score(rows, labels) == f1_score(labels, search.predict(rows))
     tuned = tune_threshold(search, rows, labels)
     assert f1_score(labels, tuned.predict(rows)) >= search.score(rows, labels)
+    assert search.status_ == "converged"
     queries = np.arange(labels.size) % 30
     grouped = MeasureSVCCV("precision@3", Cs=[0.1], cv=3).fit(rows, labels, qid=queries)
     assert 0.0 < grouped.scores_.min() <= 1.0
+
+
+def test_searches_that_are_wrong():
+    rows, labels = overlapping(60)
+    weights = np.ones(60)
+    weights[50] = 0.5
+    with pytest.raises(ValueError, match=r"whole numbers, and row 50 has 0\.5"):
+        MeasureSVCCV(cv=2).fit(rows, labels, weights)
+    in_order = np.argsort(labels, kind="stable")
+    with pytest.raises(ValueError, match="fold 1 of cv trains on rows of one class only"):
+        MeasureSVCCV(cv=[(in_order[:30], in_order[30:])]).fit(rows, labels)
+    with pytest.raises(ValueError, match="holds out rows of one class only"):
+        MeasureSVCCV(cv=[(in_order[30:], in_order[:30])], Cs=[1.0]).fit(rows, labels)
+    with pytest.raises(ValueError, match="max_iter must be"):
+        MeasureSVCCV(parameters={"max_iter": 0}).fit(rows, labels)
 
 
 def test_what_is_wrong():
@@ -301,6 +320,10 @@ def test_what_is_wrong():
         MeasureSVC(class_weight="balanced").fit(X, y)
     with pytest.raises(ValueError, match="knows no groups"):
         MeasureSVC("error").fit(X, y, qid=y)
+    with pytest.raises(ValueError, match=r"start must .* 30 features; its coef_ has .* \(3, 4\)"):
+        MeasureSVC().fit(X, y, start=LinearSVC().fit(*load_iris(return_X_y=True)))
+    with pytest.raises(NotFittedError):
+        MeasureSVC().fit(X, y, start=LinearSVC())
     with pytest.raises(ValueError, match="one class only in each group"):
         MeasureSVC().fit(X, y, qid=y)
     with pytest.raises(ValueError, match=r"solver must be one of 'auto', 'cpa', 'ocas'"):

@@ -8,7 +8,7 @@ import numpy as np
 import typer
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin import LinearRanker, MeasureSVC
+from widemargin import LinearRanker, LinearSVC, LinearSVR, MeasureSVC
 from widemargin.cli import options, reporting
 from widemargin.cli.errors import BadInput, check_output, reading, shown
 from widemargin.cli.given import (
@@ -17,6 +17,7 @@ from widemargin.cli.given import (
     check_names,
     check_task,
     given_options,
+    loss_in_words,
 )
 from widemargin.cli.inputs import Data, Loaded, read_training, stays_on_disk
 from widemargin.cli.memory import free_bytes
@@ -197,3 +198,14 @@ def fit(model: Any, data: Data, **more: Any) -> None:
                 model.fit(data.X, data.y, sample_weight=data.weight, **more)
         except CheckpointError as error:
             raise BadInput(str(error)) from error
+
+
+def loss_of(model: Any) -> str:
+    """Return in words what the training of a model minimises besides its weights."""
+    if isinstance(model, MeasureSVC):
+        return f"bound on the loss in {model.measure}"
+    if not isinstance(model, LinearSVC | LinearSVR):
+        return "pairwise hinge loss"
+    if isinstance(model, LinearSVC) and model.multi_class == "crammer_singer":
+        return "crammer_singer loss"
+    return loss_in_words(model.get_params())

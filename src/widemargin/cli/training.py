@@ -11,7 +11,7 @@ import typer
 from widemargin import LinearRanker, LinearSVC, LinearSVR, MeasureSVC, OrdinalSVC, progress
 from widemargin.cli import compiling, fitting, output, reporting, tables
 from widemargin.cli.errors import complain, naming, reading
-from widemargin.cli.given import as_option, loss_in_words
+from widemargin.cli.given import as_option
 from widemargin.cli.inputs import Data, Loaded
 from widemargin.cli.options import TaskName
 from widemargin.curves import iteration_unit, stopped_early
@@ -136,7 +136,7 @@ def as_text(summary: dict[str, Any], model: Any, data: Data) -> dict[str, str]:
     lines = {
         "task": summary["task"],
         "data": f"{_size(summary, data)}, read in {summary['read_seconds']:.2f} s",
-        "training": f"{_loss(model)}, C = {model.C:g}, solver {model.solver_}, "
+        "training": f"{fitting.loss_of(model)}, C = {model.C:g}, solver {model.solver_}, "
         f"{count(model.n_iter_, iteration_unit(model))}, {summary['fit_seconds']:.2f} s"
         + (", ended by its paper's rule" if model.status_ == "published" else ""),
         "result": str(model.certificate_),
@@ -155,13 +155,3 @@ def _size(summary: dict[str, Any], data: Data) -> str:
     if "pairs" in summary:
         words.append(count(summary["pairs"], "pair"))
     return ", ".join(words)
-
-
-def _loss(model: Any) -> str:
-    if isinstance(model, MeasureSVC):
-        return f"bound on the loss in {model.measure}"
-    if not isinstance(model, LinearSVC | LinearSVR):
-        return "pairwise hinge loss"
-    if isinstance(model, LinearSVC) and model.multi_class == "crammer_singer":
-        return "crammer_singer loss"
-    return loss_in_words(model.get_params())

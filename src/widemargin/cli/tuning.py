@@ -18,9 +18,10 @@ from widemargin.cli.errors import BadInput, complain, naming, reading
 from widemargin.cli.given import as_option, given_options
 from widemargin.cli.inputs import Data, Loaded
 from widemargin.cli.options import TaskName
-from widemargin.cli.search import FoldSearch, scorers_of
+from widemargin.cli.search import folds_of, scorers_of, taken
 from widemargin.cli.table_options import FOR_TABLES
 from widemargin.curves import caveats, score_name
+from widemargin.estimators.fold_search import FoldSearch
 from widemargin.estimators.validation import check_costs
 from widemargin.fitted import Classifier
 from widemargin.words import count, percent_at_most, shape_in_words
@@ -130,10 +131,10 @@ def search(context: typer.Context, rows: Data, scoring: str) -> Any:
     kind = kinds.get(task.kind, LinearRanker)
     # The search itself has the limit of time, and shows its progress.
     model = fitting.estimator(context, kind, rows, max_time=None, verbose=0)
-    Cs, folds = check_costs("--Cs", given["Cs"]), given["folds"]
-    verbose = 0 if given["quiet"] or given["json"] else 1
-    limits = given["max_time"], verbose
-    return FoldSearch(model, Cs, folds, scoring, task.value, *limits).fit(rows)
+    Cs, score = check_costs("--Cs", given["Cs"]), scorers_of(task.value)[scoring]
+    limits = given["max_time"], 0 if given["quiet"] or given["json"] else 1
+    found = FoldSearch(model, Cs, taken, fitting.fit, score, scoring, *limits)
+    return found.fit(rows, folds_of(task.value, given["folds"], rows))
 
 
 def check_folds(task: TaskName, folds: int, rows: Data) -> None:
@@ -221,7 +222,7 @@ def as_text(summary: dict[str, Any], model: Any) -> dict[str, str]:
     return {
         "data": f"{size}, read in {summary['read_seconds']:.2f} s",
         "search": f"{count(len(summary['Cs']), 'value')} of C, {summary['folds']} folds, "
-        f"{model.loss} loss, {summary['fit_seconds']:.2f} s",
+        f"{fitting.loss_of(model.best_estimator_)}, {summary['fit_seconds']:.2f} s",
         "best": f"C = {model.C_:.6g}, {score_name(model)} {summary['best_score']:.4f}",
         "result": str(model.certificate_),
         "repeat": summary["train_command"],

@@ -221,6 +221,21 @@ class Fit(Batch):
         account.warn(estimator, stacklevel=6)  # above this and two decorators
 
 
+def fit_one(model: BaseEstimator, problems: Any, start: State | None, data: dict) -> Fit:
+    """Solve the one problem of `problems` by cutting planes; set what the model predicts with.
+
+    `data` is as in `Fit`. "auto" is "ocas".
+    """
+    solver = "ocas" if model.solver == "auto" else model.solver
+    auto.check(solver, problems.rows, problems.risk)
+    fit = Fit(model, problems, solver, [0], [start], data)
+    fit.train()
+    for name, value in problems.attributes(fit.states).items():
+        setattr(model, name, value)
+    model.n_samples_fit_ = problems.rows.n_rows
+    return fit
+
+
 class Account:
     """A summary of a model's training, from the monitors of its problems."""
 

@@ -16,7 +16,7 @@ from widemargin.data import Rows, as_rows
 from widemargin.data.devices import is_on_gpu
 from widemargin.data.memory import RowsInMemory
 from widemargin.estimators.callbacks import CallbackSupportMixin, with_callbacks
-from widemargin.estimators.fitting import Fit, load_if_fits
+from widemargin.estimators.fitting import fit_one, load_if_fits
 from widemargin.estimators.measuring import best_threshold, measured_by_group
 from widemargin.estimators.problems import class_weights
 from widemargin.estimators.reporting import Reporting
@@ -44,7 +44,6 @@ from widemargin.risk import (
     RowRisk,
     measure_called,
 )
-from widemargin.solvers import auto
 from widemargin.solvers.registry import RiskKind, names
 
 # So many repeated rows take memory for tens of bytes each.
@@ -219,6 +218,8 @@ class MeasureSVC(Reporting, CallbackSupportMixin, MeasureModel):
         check_place(X)
         previous = self if self.warm_start and hasattr(self, "dual_") else None
         X = check_matrix(self, X, reset=True)
+        if start is not None:
+            check_start(start, self.n_features_in_)
         rows = load_if_fits(as_rows(X), self)
         labels = check_labels(y)
         check_same_length(X, labels)
@@ -230,15 +231,10 @@ class MeasureSVC(Reporting, CallbackSupportMixin, MeasureModel):
             )
         self.classes_ = classes
         problem = self._problem(rows, labels, qid, sample_weight)
-        solver = "ocas" if self.solver == "auto" else self.solver
-        auto.check(solver, rows, problem.risk)
         state = problem.start(start or previous, previous is not None and start is None)
         metadata = {"sample_weight": sample_weight, "qid": qid}
-        fit = Fit(self, problem, solver, [0], [state], {"X": X, "y": y, "metadata": metadata})
-        fit.train()
-        for name, value in problem.attributes(fit.states).items():
-            setattr(self, name, value)
-        self.dual_, self.n_samples_fit_ = fit.states[0].dual, rows.n_rows
+        fit = fit_one(self, problem, state, {"X": X, "y": y, "metadata": metadata})
+        self.dual_ = fit.states[0].dual
         fit.record()
         self._warn_of_zero_weights(problem)
         return self
@@ -252,13 +248,16 @@ class MeasureSVC(Reporting, CallbackSupportMixin, MeasureModel):
 
     def _warn_of_zero_weights(self, problem: "MeasureProblem") -> None:
         at_zero = problem.risk.value(np.zeros(problem.rows.n_rows))
-        if self.certificate_.primal >= (1.0 - self.tol) * at_zero:
-            warnings.warn(
-                f"zero weights are as good for the bound on the loss in {self.measure!r}, up to "
-                "tol: raise C; or, if the classes overlap too much, take another measure",
-                UserWarning,
-                stacklevel=5,  # past two decorators, to the caller of fit
-            )
+        if self.certificate_.primal < (1.0 - self.tol) * at_zero:
+            return
+        warnings.warn(
+            f"zero weights are as good for the bound on the loss in {self.measure!r}, up to "
+            f"tol={self.tol:g}, and the model tells next to nothing apart: raise C. If that does "
+            f"not help, the classes overlap too much for this bound{problem.demand()}: take "
+            "LinearSVC with tune_threshold, or measure='prbep' or 'average_precision'",
+            UserWarning,
+            stacklevel=5,  # past two decorators, to the caller of fit
+        )
 
     def _problem(
         self, rows: Rows, y: Array, qid: ArrayLike | None, sample_weight: ArrayLike | None
@@ -276,6 +275,30 @@ def check_place(X: Any) -> None:
         raise TypeError(
             "MeasureSVC trains on one machine, and X is Dask's: to find the worst labelling, the "
             "rows of all workers are sorted by their scores, which one round trip cannot do"
+        )
+
+
+def check_counts(measure: str, weights: Array | None) -> Array | None:
+    """Return how often each row counts, by its weight; None for once."""
+    if weights is None:
+        return None
+    about = f"sample_weight counts how often a row is repeated, for {measure!r}: "
+    bad = weights != np.trunc(weights)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(f"{about}it must be whole numbers, and row {row} has {weights[row]:g}")
+    if weights.sum() > _MOST_UNITS:
+        raise ValueError(f"{about}{weights.sum():g} rows are too many")
+    return weights.astype(np.int64)
+
+
+def check_start(start: Any, n_features: int) -> None:
+    """Refuse what is no fitted classifier of two classes and as many features."""
+    check_is_fitted(start, "coef_")
+    if np.shape(start.coef_) != (1, n_features):
+        raise ValueError(
+            f"start must be a classifier of two classes and {n_features} features; its coef_ has "
+            f"the shape {np.shape(start.coef_)}"
         )
 
 
@@ -304,7 +327,7 @@ class MeasureProblem:
                 kind, classes = self.model.class_weight, self.model.classes_
                 cost *= class_weights(kind, classes, self.codes, self.weights)[self.codes]
             return Hinge(y, cost)
-        counts = self._counts()
+        counts = check_counts(self.model.measure, self.weights)
         risk: Any
         if measure.kind == "average_precision":
             risk = AveragePrecision(y, C, counts, group)
@@ -325,23 +348,15 @@ class MeasureProblem:
             )
         return risk
 
-    def _counts(self) -> Array | None:
-        """Return how often each row counts; None for once."""
-        if self.weights is None:
-            return None
-        bad = self.weights != np.trunc(self.weights)
-        if bad.any():
-            row = int(np.argmax(bad))
-            raise ValueError(
-                f"sample_weight counts how often a row is repeated, for {self.model.measure!r}: "
-                f"it must be whole numbers, and row {row} has {self.weights[row]:g}"
-            )
-        if self.weights.sum() > _MOST_UNITS:
-            raise ValueError(
-                f"sample_weight counts how often a row is repeated, for {self.model.measure!r}: "
-                f"{self.weights.sum():g} rows are too many"
-            )
-        return self.weights.astype(np.int64)
+    def demand(self) -> str:
+        """Return what the bound asks for if fewer rows are accepted than are positive; or ""."""
+        if self.measure.is_of_fixed_size:
+            sides = self.risk.sides
+            size, n_high = self._sizes(sides).sum(), sides.high.sizes.sum()
+            if size < n_high:
+                wanted = f"the mean of all {n_high:,} positive rows above the {size:,} highest"
+                return f", which wants {wanted} negative ones"
+        return ""
 
     def _sizes(self, sides: Any) -> Array:
         """Return how many rows of each group are accepted, if the measure says so."""

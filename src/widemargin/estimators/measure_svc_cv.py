@@ -1,6 +1,5 @@
 """A classifier trained for a measure that chooses its own C."""
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -8,12 +7,27 @@ from numpy import ndarray as Array
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import GroupKFold, check_cv
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from widemargin.data import as_rows
-from widemargin.estimators.measure_svc import MeasureModel, MeasureSVC, check_place
+from widemargin.estimators.fold_search import FoldSearch
+from widemargin.estimators.folds import check_folds
+from widemargin.estimators.measure_svc import (
+    MeasureModel,
+    MeasureSVC,
+    check_counts,
+    check_place,
+)
 from widemargin.estimators.path import pick
-from widemargin.estimators.validation import check_costs, check_matrix, check_weights
+from widemargin.estimators.validation import (
+    check_costs,
+    check_groups,
+    check_labels,
+    check_matrix,
+    check_same_length,
+    check_weights,
+)
+from widemargin.risk import measure_called
 
 
 class MeasureSVCCV(MeasureModel):
@@ -41,6 +55,8 @@ class MeasureSVCCV(MeasureModel):
         The measure of held-out rows.
     relative_gaps_ : ndarray of shape (n_folds, n_Cs)
         The certified gap of each training.
+    status_ : str
+        "interrupted" if Ctrl-C ended the search; else that of the last training.
     best_estimator_ : MeasureSVC
         Trained on all rows at `C_`. `classes_`, `coef_`, `intercept_` and `certificate_` are its.
     """
@@ -67,42 +83,38 @@ class MeasureSVCCV(MeasureModel):
     ) -> Self:
         """Choose C, and fit the model at that C to all rows; as `MeasureSVC.fit`."""
         check_place(X)
-        costs, given = check_costs("Cs", self.Cs), self.parameters or {}
-        X, labels = check_matrix(self, X, reset=True), column_or_1d(y, warn=True)
-        weights, rows = check_weights(sample_weight, X), as_rows(X)
-        groups = None if qid is None else column_or_1d(qid)
+        costs, model = check_costs("Cs", self.Cs), MeasureSVC(self.measure)
+        model.set_params(**(self.parameters or {}))._check_parameters()
+        X, labels = check_matrix(self, X, reset=True), check_labels(y)
+        check_same_length(X, labels)
+        weights, groups = check_weights(sample_weight, X), check_groups(qid, labels.size)
+        if measure_called(self.measure).kind != "error":
+            check_counts(self.measure, weights)
         by_groups = groups is not None and isinstance(self.cv, int)
         splitter = GroupKFold(self.cv) if by_groups else check_cv(self.cv, labels, classifier=True)
-        folds = list(splitter.split(np.zeros(len(labels)), labels, groups))
-        self.Cs_, self.scores_ = costs, np.full((len(folds), costs.size), np.nan)
-        self.relative_gaps_ = np.full_like(self.scores_, np.nan)
-        order = np.argsort(costs, kind="stable")
-
-        def part(values: Array | None, index: Array) -> Array | None:
-            return None if values is None else values[index]
-
-        for fold, (train, held_out) in enumerate(folds):
-            model = MeasureSVC(self.measure, **given).set_params(warm_start=True)
-            of_train = labels[train], part(weights, train), part(groups, train)
-            of_rest = labels[held_out], part(weights, held_out), part(groups, held_out)
-            X_train, X_rest = pick(rows, train), pick(rows, held_out)
-            for place in order:
-                with warnings.catch_warnings():  # small C make small weights, and that is all
-                    warnings.simplefilter("ignore", UserWarning)
-                    model.set_params(C=float(costs[place])).fit(X_train, *of_train)
-                self.scores_[fold, place] = model.score(X_rest, *of_rest)
-                self.relative_gaps_[fold, place] = model.certificate_.relative_gap
-        means = self.scores_.mean(axis=0)[order]
-        if np.isnan(means).all():
-            raise ValueError("a fold holds out rows of one class only: it has no such score")
-        self.C_ = float(costs[order[int(np.nanargmax(means))]])
-        best = MeasureSVC(self.measure, **given).set_params(C=self.C_)
-        self.best_estimator_ = best.fit(X, labels, sample_weight=weights, qid=groups)
+        folds = splitter.split(np.zeros(labels.size), labels, groups)
+        search = FoldSearch(model, costs, _taken, _train, _score, self.measure)
+        search.fit((as_rows(X), labels, weights, groups), check_folds(folds, labels, weights))
+        for name in ("Cs_", "C_", "scores_", "relative_gaps_", "best_estimator_", "status_"):
+            setattr(self, name, getattr(search, name))
         for name in ("classes_", "coef_", "intercept_", "certificate_"):
-            setattr(self, name, getattr(best, name))
+            setattr(self, name, getattr(self.best_estimator_, name))
         return self
 
     def to_sklearn(self) -> BaseEstimator:
         """Return a plain ``sklearn.svm.LinearSVC`` that predicts the same."""
         check_is_fitted(self)
         return self.best_estimator_.to_sklearn()
+
+
+def _taken(rows: tuple, index: Array) -> tuple:
+    X, *columns = rows
+    return pick(X, index), *(None if each is None else each[index] for each in columns)
+
+
+def _train(model: MeasureSVC, rows: tuple) -> None:
+    model.fit(*rows)
+
+
+def _score(model: MeasureSVC, rows: tuple) -> float:
+    return model.score(*rows)

@@ -13,7 +13,7 @@ from widemargin.data import Rows
 from widemargin.data.devices import DEVICES, is_on_gpu
 from widemargin.data.memory import DenseRows
 from widemargin.estimators.callbacks import CallbackSupportMixin
-from widemargin.estimators.fitting import Fit
+from widemargin.estimators.fitting import Fit, fit_one
 from widemargin.estimators.reporting import Reporting
 from widemargin.estimators.scoring import model_scores
 from widemargin.estimators.validation import (
@@ -23,7 +23,6 @@ from widemargin.estimators.validation import (
 )
 from widemargin.problem import Intercept, Problem, State, Tangents
 from widemargin.risk import PairwiseHinge
-from widemargin.solvers import auto
 from widemargin.solvers.registry import RiskKind, names
 
 NORMALIZATIONS = ("pairs", "queries")
@@ -56,16 +55,10 @@ class OrderingModel(Reporting, CallbackSupportMixin, BaseEstimator):
 
     def _fit_order(self, problem: "OrderingProblem", data: dict[str, Any]) -> Fit:
         """Solve `problem` and set the attributes of the model; return the Fit."""
-        solver = "ocas" if self.solver == "auto" else self.solver
-        auto.check(solver, problem.rows, problem.risk)
-        fit = Fit(self, problem, solver, [0], [self._start(problem)], data)
-        fit.train()
-        (state,) = fit.states
-        for name, value in problem.attributes(fit.states).items():
-            setattr(self, name, value)
-        self.dual_weights_, self.dual_points_ = state.dual.weights, on_host(state.dual.coefs)
+        fit = fit_one(self, problem, self._start(problem), data)
+        dual = fit.states[0].dual
+        self.dual_weights_, self.dual_points_ = dual.weights, on_host(dual.coefs)
         self.n_pairs_ = problem.n_pairs
-        self.n_samples_fit_ = problem.rows.n_rows
         return fit
 
     def _start(self, problem: "OrderingProblem") -> State | None:

@@ -40,16 +40,19 @@ class LabellingRisk(TwoSidedRisk, CodedRisk):
         super().__init__(y, C, counts, group)
         self.measure, self.takes_intercept = measure, measure.takes_intercept
 
-    def worst(self, S: Array) -> tuple[Cut, float]:
+    def cut(self, S: Array) -> Cut:
         high, low = self.sides.high, self.sides.low
         (missed_first, up), (accepted_first, down) = high.sorted(S, 1.0), low.sorted(S, -1.0)
         cuts = self.measure.worst(self.sides.sizes.astype(np.float64), up, down)
         wrong = high.first(cuts[:, 0], missed_first), low.first(cuts[:, 1], accepted_first)
-        plane = self._plane(*wrong)._replace(code=np.packbits(np.concatenate(wrong)))
+        plane, code = self._plane(*wrong), np.packbits(np.concatenate(wrong))
+        return plane._replace(value=plane.constant + float(plane.slope @ S), code=code)
+
+    def blur(self, S: Array) -> float:
         # The labelling is the worst one but for rounding in sums of scores, and in losses.
-        sums = high.sums(np.abs(S)) + low.sums(np.abs(S))
+        sums = self.sides.high.sums(np.abs(S)) + self.sides.low.sums(np.abs(S))
         blur = gamma(8 * self.n_terms + 64) * float(self.scale @ sums)
-        return plane, blur + gamma(self.scale.size + 64) * float(self.weight.sum())
+        return blur + gamma(self.scale.size + 64) * float(self.weight.sum())
 
     def decoded(self, code: Array) -> Cut:
         n_high, n_low = self.sides.high.rows.size, self.sides.low.rows.size

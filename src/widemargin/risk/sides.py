@@ -1,14 +1,13 @@
 """Risks of positive and negative rows: they fall with the scores of the former, and rise with the
 latter's."""
 
-from abc import abstractmethod
-
 import numpy as np
 from numpy import ndarray as Array
 
 from widemargin.passes.sweeps import BLUR, sorted_by_group
-from widemargin.risk.base import Bound, Cut, Risk
+from widemargin.risk.base import Bound, Risk
 from widemargin.risk.measures import Sorted
+from widemargin.rounding import gamma
 
 
 class TwoSidedRisk(Risk):
@@ -37,26 +36,21 @@ class TwoSidedRisk(Risk):
         self.weight = self.scale * self.sides.sizes
         self.n_terms = max(y.size, int(self.sides.sizes.sum()))
 
-    @abstractmethod
-    def worst(self, S: Array) -> tuple[Cut, float]:
-        """Return the plane that touches r at S, and a bound on the rounding error of its value.
-
-        The value is not set.
-        """
-
     def value(self, S: Array) -> float:
         return self.cut(S).value
 
-    def cut(self, S: Array) -> Cut:
-        plane = self.worst(S)[0]
-        return plane._replace(value=plane.constant + float(plane.slope @ S))
+    def blur(self, S: Array) -> float:
+        """Return a bound on the rounding error of the value of `cut` at S."""
+        sides = self.sides.high, self.sides.low
+        largest = max(float(np.abs(S[side.once]).max(initial=0.0)) for side in sides)
+        return gamma(32 * self.n_terms + 64) * float(self.weight.sum()) * (1.0 + 2.0 * largest)
 
     def bound(self, S: Array, error: Array, low: Array | None = None) -> Bound:
         error = error + BLUR * np.abs(S) + (0.0 if low is None else np.abs(low))
         worst = self.sides.worst_scores(S, error)
-        plane, blur = self.worst(worst)
-        value = plane.constant + float(plane.slope @ worst) + blur
-        return Bound(value, float(np.abs(plane.slope) @ np.abs(worst - S)) + 2.0 * blur)
+        plane, blur = self.cut(worst), self.blur(worst)
+        moved = float(np.abs(plane.slope) @ np.abs(worst - S))
+        return Bound(plane.value + blur, moved + 2.0 * blur)
 
 
 class Sides:

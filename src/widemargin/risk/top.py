@@ -20,7 +20,6 @@ from widemargin.kernels import measures as kernels
 from widemargin.passes.sweeps import pair_sums
 from widemargin.risk.base import Cut
 from widemargin.risk.sides import TwoSidedRisk
-from widemargin.rounding import gamma
 
 
 class PartialArea(TwoSidedRisk):
@@ -39,7 +38,7 @@ class PartialArea(TwoSidedRisk):
         self.most = np.maximum(1, np.floor(rate * low.sizes + 1e-9)).astype(np.int64)
         self.pull = np.sqrt(self.weight / (high.sizes * self.most))
 
-    def worst(self, S: Array) -> tuple[Cut, float]:
+    def cut(self, S: Array) -> Cut:
         high, low = self.sides.high, self.sides.low
         chosen = np.flatnonzero(low.first(self.most, low.sorted(S, -1.0)[0]))
         member = np.concatenate([high.member, low.member[chosen]])
@@ -50,17 +49,16 @@ class PartialArea(TwoSidedRisk):
         levels = np.full(self.most.size, 2)
         member = member[order]
         found = pair_sums(S[rows], starts, levels, member, level, self.pull[member])
-        value, constant, slope, blur = found
-        slope = np.bincount(rows, slope, minlength=self.n_rows)
         # Pairs whose margin is short of 1 by a hair's breadth are in the value, not in the plane.
-        blur += abs(value - constant - float(slope @ S))
-        return Cut(np.nan, slope, constant, None, int(np.count_nonzero(slope))), blur
+        value, constant, slope, _ = found
+        slope = np.bincount(rows, slope, minlength=self.n_rows)
+        return Cut(value, slope, constant, None, int(np.count_nonzero(slope)))
 
 
 class AveragePrecision(TwoSidedRisk):
     """The bound on 1 - AP; the mean over groups."""
 
-    def worst(self, S: Array) -> tuple[Cut, float]:
+    def cut(self, S: Array) -> Cut:
         sides = self.sides
         (high_order, high), (low_order, low) = (
             sides.high.sorted(S, -1.0),
@@ -82,9 +80,7 @@ class AveragePrecision(TwoSidedRisk):
         behind = sizes[sides.low.member] - ranks
         of_low[low_order] = of_pair[sides.low.member] * behind
         height = float((self.weight * losses).sum())
-        # A negative row in a place that is only nearly its best one bounds the places of others.
-        largest = max(float(np.abs(side.scores).max(initial=0.0)) for side in (high, low))
-        blur = gamma(32 * self.n_terms + 64) * float(self.weight.sum()) * (1.0 + 2.0 * largest)
         slope = np.bincount(sides.high.rows, of_high, minlength=self.n_rows)
         slope += np.bincount(sides.low.rows, of_low, minlength=self.n_rows)
-        return Cut(np.nan, slope, height, None, int(np.count_nonzero(slope))), blur
+        value = height + float(slope @ S)
+        return Cut(value, slope, height, None, int(np.count_nonzero(slope)))
