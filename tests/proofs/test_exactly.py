@@ -45,14 +45,14 @@ how = st.sampled_from(["solved", "precise", "rough", "random", "far"])
 def start(problem, how, seed):
     with np.errstate(all="ignore"):
         if how == "precise":
-            return solved(problem, 1e-14, "newton", 300)
+            return solved(problem, 1e-14, "newton", 100)
         return state_of(problem, how, seed)
 
 
 def optimum(problem):
     with np.errstate(all="ignore"):
-        for solver in ("newton", "acf"):
-            found = exact_optimum(problem, solved(problem, 1e-14, solver, 500))
+        for solver, tol in (("newton", 1e-10), ("acf", 1e-12), ("newton", 1e-14)):
+            found = exact_optimum(problem, solved(problem, tol, solver, 300))
             if found is not None:
                 return found
     return None

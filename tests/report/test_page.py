@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import html
+import math
 import re
 
 import numpy as np
@@ -34,7 +35,7 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
-from widemargin import LinearRanker, LinearSVC, LinearSVR, load_model, open_rows, save_model
+from widemargin import LinearRanker, LinearSVC, LinearSVR, load_model, open_rows, prove, save_model
 from widemargin.metrics import mean_average_precision, ndcg, pairwise_accuracy
 
 SCRIPT = "<script>alert('x')</script>"
@@ -337,6 +338,22 @@ def test_rows_without_an_order_have_no_metric(tmp_path):
     page = report(model, tmp_path, X, np.zeros(len(y)))
     assert "No metric is defined for these rows" in page.text
     assert page.tiles()["pairwise accuracy"] == "undefined"
+
+
+def test_reports_say_how_many_predictions_are_settled(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    model = LinearSVC(tol=1e-6, random_state=0).fit(X[::2], y[::2])
+    proof = prove(model, X[::2], y[::2])
+    share = math.floor(1000 * proof.settled_mask(X[1::2]).mean()) / 10
+    said = f"{share:g} % of the predicted labels are proved to be the optimum's own."
+    assert said in report(model, tmp_path, X[1::2], y[1::2], proof=proof).text
+    assert "the optimum's own" in report(model, tmp_path, X[::2], y[::2]).text
+    assert "the optimum's own" not in report(model, tmp_path, X[1::2], y[1::2]).text
+    another = LinearSVC(C=2.0).fit(X, y)
+    with pytest.raises(ValueError, match="another model"):
+        report(another, tmp_path, X, y, proof=proof)
+    model, X, y = numbers()
+    assert "are proved to be within" in report(model, tmp_path, X, y).text
 
 
 @pytest.mark.parametrize("make", [two_classes, ten_classes, ranking, ordinal, numbers, searched])

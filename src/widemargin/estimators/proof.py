@@ -1,5 +1,6 @@
 """What the certificate of a fitted model proves of the optimum: labels, weights, rows."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -40,6 +41,7 @@ from widemargin.proofs.region import Interval, Region, region_of
 from widemargin.proofs.screening import dual_bounds, mean_rows, settled_at
 from widemargin.risk import MarginRisk
 from widemargin.rounding import squares
+from widemargin.words import at_most
 
 
 class Reduced(NamedTuple):
@@ -62,6 +64,15 @@ class LeaveOneOut(NamedTuple):
     high: np.ndarray
     least_error: float
     most_error: float
+
+
+def can_be_proved(model: BaseEstimator) -> bool:
+    """Return whether `prove` takes a fitted model: whether its problems have one score each."""
+    model = vars(model).get("best_estimator_", model)
+    if not isinstance(model, LinearSVC | LinearSVR) or "dual_variables_" not in vars(model):
+        return False
+    one_by_one = isinstance(model, LinearSVR) or len(model.classes_) == 2
+    return one_by_one or model.multi_class == "ovr"
 
 
 @threads.one_for_blas()
@@ -178,6 +189,18 @@ class Proof:
         lowest = np.take_along_axis(low, place, axis=1)[:, 0]
         np.put_along_axis(high, place, -np.inf, axis=1)
         return np.asarray(lowest > high.max(axis=1))
+
+    def in_words(self, X: Matrix) -> str:
+        """Say how many predictions of rows are settled, or how closely."""
+        if isinstance(self.model, LinearSVR):
+            low, high = self.score_bounds(X)
+            found = self.model.predict(X)
+            far = float(np.maximum(high - found, found - low).max())
+            if not math.isfinite(far):
+                return ""
+            return f"All predictions are proved to be within {at_most(far)} of the optimum's."
+        share = math.floor(1000.0 * float(self.settled_mask(X).mean())) / 10.0
+        return f"{share:g} % of the predicted labels are proved to be the optimum's own."
 
     def weight_bounds(self) -> Interval:
         """Return bounds on the optimum's weights: (low, high), each shaped as `coef_`.

@@ -19,6 +19,7 @@ from widemargin.estimators.validation import check_targets
 from widemargin.fitted import Classifier, Measured
 
 if TYPE_CHECKING:
+    from widemargin.estimators.proof import Proof
     from widemargin.report import JudgedRows, Report
 
 # Certificates of the same rows agree to this relative difference.
@@ -66,6 +67,7 @@ class Reporting(Summarised):
         *,
         qid: ArrayLike | None = None,
         feature_names: Any = None,
+        proof: "Proof | None" = None,
     ) -> "Report":
         """Make a report on the fitted model: one self-contained HTML page.
 
@@ -90,6 +92,9 @@ class Reporting(Summarised):
         feature_names : mapping from name to column, or sequence of n_features names, default=None
             A vocabulary, or names in the order of the columns. None takes the column names of the
             data frame that the model was fitted on, or else numbers the features from 0.
+        proof : Proof, default=None
+            What `widemargin.prove` says of this model: the report then has the fraction of the
+            rows whose prediction is settled. Of training rows, it is made where it can be.
 
         Returns
         -------
@@ -107,13 +112,15 @@ class Reporting(Summarised):
             raise ValueError(f"qid: {type(self).__name__} knows no groups")
         rows = None
         if X is not None:
-            rows = _judged(model, X, y, qid)
+            rows = _judged(model, X, y, qid, proof)
         elif y is not None:
             raise ValueError("y is given without X")
         return write_report(model, path, rows, feature_names=feature_names)
 
 
-def _judged(model: Any, X: Any, y: ArrayLike | None, qid: ArrayLike | None) -> "JudgedRows":
+def _judged(
+    model: Any, X: Any, y: ArrayLike | None, qid: ArrayLike | None, proof: "Proof | None"
+) -> "JudgedRows":
     from widemargin.report.measures import JudgedRows, judge
 
     classifies, are_rows = isinstance(model, Classifier), isinstance(X, Rows)
@@ -128,7 +135,20 @@ def _judged(model: Any, X: Any, y: ArrayLike | None, qid: ArrayLike | None) -> "
     else:
         y = _vector(y) if is_on_gpu(y) or classifies else check_grades(y)
     qid = None if qid is None else _vector(qid)
-    return JudgedRows(judge(model, X, y, qid), trained_on=_was_trained_on(model, X, y, qid))
+    judged, trained_on = judge(model, X, y, qid), _was_trained_on(model, X, y, qid)
+    if proof is not None and proof.model.certificate_ != model.certificate_:
+        raise ValueError("proof is that of another model")
+    return JudgedRows(
+        judged, trained_on=trained_on, settled=_settled(proof, model, X, y, trained_on)
+    )
+
+
+def _settled(proof: "Proof | None", model: Any, X: Any, y: np.ndarray, trained_on: bool) -> str:
+    from widemargin.estimators.proof import can_be_proved, prove
+
+    if proof is None and trained_on and can_be_proved(model):
+        proof = prove(model, X, y)
+    return "" if proof is None else proof.in_words(X)
 
 
 def _was_trained_on(model: Any, X: Any, y: np.ndarray, qid: np.ndarray | None) -> bool:

@@ -117,11 +117,14 @@ class JudgedRows:
         Where the rows come from, as text.
     trained_on : bool
         Whether the model was trained on them.
+    settled : str
+        How many of the predictions are proved to be the optimum's own; empty if not known.
     """
 
     judged: Judged | Forecast
     origin: str = "the rows that were passed in"
     trained_on: bool = False
+    settled: str = ""
 
 
 def scores_of(model: Any, X: Any) -> np.ndarray:
