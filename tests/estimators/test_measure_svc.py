@@ -21,10 +21,12 @@ from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.fixes import parse_version
 
 from widemargin import (
+    LinearRanker,
     LinearSVC,
     LinearSVCCV,
     MeasureSVC,
     MeasureSVCCV,
+    OrdinalSVC,
     certify,
     load_model,
     open_rows,
@@ -185,6 +187,9 @@ def test_thresholds_of_ties_and_extremes():
     assert tune_threshold(model, rows, [1, 1, 0, 0], "error").predict(rows).tolist() == [0] * 4
     with pytest.raises(ValueError, match="rows of one class only"):
         tune_threshold(model, rows, [1, 1, 1, 1])
+    for other in (LinearRanker(), OrdinalSVC()):
+        with pytest.raises(TypeError, match=f"{type(other).__name__} is no classifier of two"):
+            tune_threshold(other.fit(rows, [0, 0, 1, 1]), rows, [0, 0, 1, 1])
     with pytest.raises(ValueError, match="two classes"):
         tune_threshold(LinearSVC().fit(rows, [0, 1, 2, 2]), rows, [0, 1, 2, 2])
 
@@ -328,6 +333,9 @@ def test_what_is_wrong():
         MeasureSVC().fit(X, y, qid=y)
     with pytest.raises(ValueError, match=r"solver must be one of 'auto', 'cpa', 'ocas'"):
         MeasureSVC(solver="dcd").fit(X, y)
+    for measure in ("f1", "error"):
+        with pytest.raises(ValueError, match="contains only one class: 1"):
+            MeasureSVC(measure).fit(X, y, (y == 1) * 1.0)
     assert clone(MeasureSVC("prbep", C=3.0)).get_params()["measure"] == "prbep"
 
 

@@ -18,7 +18,7 @@ from widemargin.data.memory import RowsInMemory
 from widemargin.estimators.callbacks import CallbackSupportMixin, with_callbacks
 from widemargin.estimators.fitting import fit_one, load_if_fits
 from widemargin.estimators.measuring import best_threshold, measured_by_group
-from widemargin.estimators.problems import class_weights
+from widemargin.estimators.problems import check_classes, class_weights, row_costs
 from widemargin.estimators.reporting import Reporting
 from widemargin.estimators.scoring import linear_scores, model_scores
 from widemargin.estimators.validation import (
@@ -318,14 +318,15 @@ class MeasureProblem:
         self.intercept = Intercept.of(model) if self.risk.takes_intercept else Intercept.NONE
 
     def _risk(self, y: Array, group: Array | None) -> Risk:
-        measure, C = self.measure, float(self.model.C)
+        measure, C, classes = self.measure, float(self.model.C), self.model.classes_
+        cost = row_costs(self.model, self.rows, self.weights)
+        if self.model.class_weight is not None:
+            kind = self.model.class_weight
+            cost *= class_weights(kind, classes, self.codes, self.weights)[self.codes]
+        check_classes(classes, self.codes, cost)
         if measure.kind == "error":
             if group is not None:
                 raise ValueError("qid: measure='error' is a sum over rows, and knows no groups")
-            cost = np.full(y.size, C) if self.weights is None else C * self.weights
-            if self.model.class_weight is not None:
-                kind, classes = self.model.class_weight, self.model.classes_
-                cost *= class_weights(kind, classes, self.codes, self.weights)[self.codes]
             return Hinge(y, cost)
         counts = check_counts(self.model.measure, self.weights)
         risk: Any
@@ -336,10 +337,7 @@ class MeasureProblem:
         else:
             risk = LabellingRisk(y, C, measure, counts, group)
         if risk.sides.groups.size == 0:
-            raise ValueError(
-                "rows of weight above zero are of one class only"
-                + ("" if group is None else " in each group")
-            )
+            raise ValueError("rows of weight above zero are of one class only in each group")
         if measure.is_of_fixed_size and np.all(self._sizes(risk.sides) == risk.sides.sizes):
             raise ValueError(
                 f"measure={self.model.measure!r} accepts all rows"

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 from numpy import ndarray as Array
 from numpy.typing import ArrayLike
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.arrays import on_host
 from widemargin.estimators.validation import check_labels, check_same_length, check_weights
-from widemargin.fitted import Calibrated, Search
+from widemargin.fitted import Calibrated, Ordering, Search
 from widemargin.labels import places_of
 from widemargin.risk import Measure, measure_called
 
@@ -123,11 +125,13 @@ def tune_threshold(
         Its `intercept_` differs. Its certificate is that of the training, and does not tell of the
         new intercept. Calibrated probabilities stay what they were.
     """
+    if not is_classifier(model) or isinstance(model, Ordering):
+        raise TypeError(f"{type(model).__name__} is no classifier of two classes with one score")
     check_is_fitted(model, "coef_")
     wanted = measure_called(measure)
     if len(model.classes_) != 2:
         raise ValueError(f"a threshold divides two classes, and the model has {model.classes_}")
-    scores = np.asarray(model.decision_function(X), dtype=np.float64)
+    scores = np.asarray(on_host(model.decision_function(X)), dtype=np.float64)
     y = check_labels(y)
     check_same_length(scores[:, None], y)
     weights = check_weights(sample_weight, scores[:, None])

@@ -37,7 +37,7 @@ def make_problems(
     if model.class_weight is not None:
         cost *= move_to(_class_factors(model, classes, codes, weights), cost)
     codes = np.asarray(codes, like=rows.like)
-    _check_classes(classes, codes, cost)
+    check_classes(classes, codes, cost)
     kind, of_classes = intercept_of(model, rows), (codes, len(classes))
     if model.multi_class == "crammer_singer":
         if len(classes) > 2:
@@ -243,7 +243,7 @@ def _sparse(dual: Any) -> SparseDual:
     return dual if isinstance(dual, SparseDual) else SparseDual.of(on_host(dual))
 
 
-def _check_classes(classes: np.ndarray, codes: np.ndarray, cost: np.ndarray) -> None:
+def check_classes(classes: np.ndarray, codes: np.ndarray, cost: np.ndarray) -> None:
     """Raise ValueError unless two classes have rows of positive weight."""
     counted, present = cost > 0.0, np.arange(len(classes))
     if not counted.all():
