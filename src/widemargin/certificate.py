@@ -28,7 +28,7 @@ from widemargin.arrays import move_to, parts_of
 from widemargin.data.rows import BlockRows, PreciseRows, Rows
 from widemargin.markup import CertificateInNotebooks
 from widemargin.problem import Intercept, Problem, State, Tangents
-from widemargin.risk import Bound, CodedRisk, MarginRisk, RowRisk
+from widemargin.risk import Bound, CodedRisk, MarginRisk, Risk, RowRisk
 from widemargin.risk.base import Offset
 from widemargin.rounding import SUM, gamma, squares
 from widemargin.row_sums import (
@@ -152,7 +152,7 @@ def upper_bound(
     if problem.intercept is Intercept.PENALIZED:
         penalty += 0.5 * squares(offset)
     errors = score_errors(problem.rows, coef, offset)
-    bound = _with_losses(problem, penalty, scores, move_to(offset, scores), errors)
+    bound = _with_losses(problem.risk, penalty, scores, move_to(offset, scores), errors)
     if _is_blurred(bound, tol, problem.rows):
         return _closer_bound(problem, penalty, coef, offset, scores, errors)
     return bound
@@ -164,8 +164,26 @@ def _is_blurred(bound: Bound, tol: float, rows: Rows) -> bool:
     return blurred and isinstance(rows, PreciseRows)
 
 
+def bound_by_scores(
+    risk: MarginRisk, intercept: Intercept, coef: Array, offset: float, scores: Array, errors: Array
+) -> Bound:
+    """Return an upper bound on P(coef, offset) by the scores of all rows that may have a loss.
+
+    Parameters
+    ----------
+    risk : MarginRisk
+        Over these rows alone; the others have no loss.
+    scores, errors : ndarray of shape (m,)
+        X coef of these rows, and bounds on the errors of X coef + offset.
+    """
+    penalty = 0.5 * squares(coef.astype(np.float64))
+    if intercept is Intercept.PENALIZED:
+        penalty += 0.5 * squares(offset)
+    return _with_losses(risk, penalty, scores, offset, errors)
+
+
 def _with_losses(
-    problem: Problem,
+    risk: Risk,
     penalty: float,
     scores: Array,
     offset: Offset,
@@ -175,9 +193,9 @@ def _with_losses(
     """Return an upper bound on `penalty` plus the losses at scores + offset, (n,) or (n, k)."""
     bounds = []
     # A risk that is not a sum over rows has only one part.
-    sums = isinstance(problem.risk, RowRisk)
+    sums = isinstance(risk, RowRisk)
     for part in parts_of(scores) if sums else [slice(0, len(scores))]:
-        some = problem.risk.part(part.start, part.stop)
+        some = risk.part(part.start, part.stop)
         digits = None if low is None else low[part]
         bounds.append(some.bound(scores[part] + offset, errors[part], digits))
     total = math.fsum([penalty, *(bound.value for bound in bounds)])
@@ -204,7 +222,7 @@ def _closer_bound(
         largest = np.maximum(largest, sizes)
     # Rounding errors of the second order, and products that underflow.
     known[index] = 2.0 * gamma(rows.longest_row + MORE) ** 2 * largest + TINY
-    return _with_losses(problem, penalty, scores, 0.0, known, low)
+    return _with_losses(problem.risk, penalty, scores, 0.0, known, low)
 
 
 def lower_bound(problem: Problem, dual: Any, tol: float = FINE_TOL) -> tuple[Bound, Array]:
@@ -247,7 +265,7 @@ def best_sums(problem: Problem, A: Array, combined: Array, tol: float = FINE_TOL
     """Return the sums of feasible dual variables A, with errors as close as `tol` asks for."""
     sums = dual_sums(problem.rows, problem.risk, A, combined)
     if _is_blurred(sums.bound(problem.intercept), tol, problem.rows):
-        return closer_sums(problem.rows, A, sums, problem.risk.steepest)
+        return closer_sums(problem.rows, A, sums)
     return sums
 
 

@@ -105,6 +105,36 @@ class SparseDual:
         return dual
 
 
+@dataclass(frozen=True, eq=False)
+class SparseCoef:
+    """Coefficients of which most are zero.
+
+    Attributes
+    ----------
+    index : ndarray of shape (m,), int32, increasing
+    values : ndarray of shape (m,), float32 or float64
+    size : int
+        How many there are, with the zeros.
+    """
+
+    index: np.ndarray
+    values: np.ndarray
+    size: int
+
+    @classmethod
+    def of(cls, coef: np.ndarray, used: np.ndarray, size: int) -> "SparseCoef":
+        """Return the coefficients of the features `used`, in any order, without zeros."""
+        places = np.flatnonzero(coef)
+        places = places[np.argsort(used[places])]
+        return cls(used[places].astype(np.int32), coef[places], size)
+
+    def dense(self) -> np.ndarray:
+        """Return the coefficients in float64, (d,)."""
+        coef = np.zeros(self.size)
+        coef[self.index] = self.values
+        return coef
+
+
 @dataclass
 class State:
     """A primal point and a dual point, from which a solver can continue.
@@ -120,7 +150,7 @@ class State:
         solvers do not take it.
     """
 
-    coef: np.ndarray
+    coef: Any
     offset: Any
     dual: Any
 

@@ -11,6 +11,8 @@ from widemargin.arrays import Matrix, Vector, dense
 from widemargin.certificate import Certificate, certify_state
 from widemargin.data import as_rows
 from widemargin.data.devices import gpu_array, is_on_gpu
+from widemargin.estimators.label_problems import label_problems, unpacked
+from widemargin.estimators.label_sets import LabelMatrix, label_matrix
 from widemargin.estimators.linear_ranker import LinearRanker
 from widemargin.estimators.linear_svc import LinearSVC
 from widemargin.estimators.linear_svr import LinearSVR
@@ -81,7 +83,7 @@ def certify(
         return certify_state(problem[0], problem.state(model), model.tol)
     problems, states = training_problems(model, X, y, sample_weight)
     return Certificate.total(
-        certify_state(problems[j], state.unpacked(), model.tol) for j, state in enumerate(states)
+        certify_state(problems[j], unpacked(state), model.tol) for j, state in enumerate(states)
     )
 
 
@@ -98,6 +100,9 @@ def training_problems(
         )
     rows, weights = with_constant(as_rows(X), model), check_weights(sample_weight, X)
     problems: ProblemSet
+    if isinstance(y, LabelMatrix):
+        problems = label_problems(model, rows, y, weights)
+        return problems, problems.states(model.coef_, model.intercept_, model.dual_variables_)
     if isinstance(model, LinearSVR):
         problems = target_problems(model, rows, y, weights)
         if len(problems) != len(model.intercept_):
@@ -111,18 +116,31 @@ def training_problems(
     return problems, problems.states(coef, model.intercept_, model.dual_variables_)
 
 
-def _training_data(model: BaseEstimator, X: Matrix, y: Vector) -> tuple[Matrix, np.ndarray]:
+def _training_data(
+    model: BaseEstimator, X: Matrix, y: Vector
+) -> tuple[Matrix, np.ndarray | LabelMatrix]:
     """Return the checked data that `model` was trained on."""
     X = check_matrix(model, X, reset=False)
-    y = _checked(model, gpu_array(y).get() if is_on_gpu(y) else y)
-    check_same_length(X, y)
+    labels = _labels(model, y)
+    found = labels if labels is not None else _checked(model, _fetched(y))
+    check_same_length(X, found)
     n_rows = training_rows(model)
-    if y.shape[0] != n_rows:
+    if found.shape[0] != n_rows:
         raise ValueError(
-            f"the model was trained on {n_rows} rows, and X has {y.shape[0]}: a certificate "
+            f"the model was trained on {n_rows} rows, and X has {found.shape[0]}: a certificate "
             "speaks of the training data"
         )
-    return X, y
+    return X, found
+
+
+def _labels(model: BaseEstimator, y: Vector) -> LabelMatrix | None:
+    """Return the labels of rows, if `model` was trained for rows with any number of them."""
+    if not (isinstance(model, LinearSVC) and model.multilabel_):
+        return None
+    labels = label_matrix(y, model.classes_)
+    if labels is None:
+        raise ValueError("the model was trained on a matrix of labels, and y is none")
+    return labels
 
 
 def _is_foreign(model: Any) -> bool:
@@ -144,3 +162,7 @@ def training_rows(model: BaseEstimator) -> int:
     if isinstance(model, OrderingModel | MeasureSVC):
         return model.n_samples_fit_
     return model.dual_variables_.shape[1]
+
+
+def _fetched(y: Vector) -> Vector:
+    return gpu_array(y).get() if is_on_gpu(y) else y

@@ -20,7 +20,9 @@ from widemargin.estimators.fitting import (
     seeds_of,
 )
 from widemargin.estimators.folds import CALIBRATION_FOLDS
-from widemargin.estimators.linear_classifier import LinearClassifier
+from widemargin.estimators.label_fit import fit_labels
+from widemargin.estimators.label_prediction import PredictsLabels
+from widemargin.estimators.label_sets import label_matrix
 from widemargin.estimators.problems import MULTI_CLASS, ProblemSet, make_problems, with_constant
 from widemargin.estimators.updating import Updating
 from widemargin.estimators.validation import (
@@ -41,7 +43,7 @@ from widemargin.losses import LOSSES
 from widemargin.solvers.registry import names
 
 
-class LinearSVC(Updating, LinearClassifier):
+class LinearSVC(Updating, PredictsLabels):
     """Linear support vector classification with a certificate.
 
     Minimises, for two classes, ::
@@ -52,6 +54,9 @@ class LinearSVC(Updating, LinearClassifier):
     ``multi_class="crammer_singer"``, a single problem for all k classes, ::
 
         1/2 sum_j |w_j|^2 + C sum_i weight_i max_j ([j != y_i] + s_ij - s_iy),   s = W x + b
+
+    Rows may have any number of labels: `fit` takes a matrix of labels, and solves one problem of
+    two classes for each of them.
 
     Parameters
     ----------
@@ -91,7 +96,8 @@ class LinearSVC(Updating, LinearClassifier):
         so (b / intercept_scaling)^2 / 2 is added to the objective. If it is not 1, the rows are
         copied. An intercept that is not penalised is the limit of large values, and ignores it.
     class_weight : dict, "balanced" or None, default=None
-        Factor on the sample weights of each class.
+        Factor on the sample weights of each class. For a matrix of labels, a factor on the rows
+        that have the label; "balanced" balances each label against the rows without it.
     max_iter : int, default=10000
         Maximum number of passes over the rows per class, or of iterations of Newton's method
         or cutting planes.
@@ -122,13 +128,21 @@ class LinearSVC(Updating, LinearClassifier):
     random_state : int, RandomState instance or None, default=None
         Seed of the order in which rows are visited. The same seed and data give the same bits,
         except with "stream", which depends on the speed of the disk.
+    sparse_coef : {"auto", True, False}, default="auto"
+        For a matrix of labels: whether `coef_` is a sparse matrix of float32, in which the
+        smallest weights are zero. As many are left out as `tol` allows; the certificate is that
+        of the sparse model. "auto" does so from 100 labels on.
     verbose : int, default=0
         1 prints the duality gap during training, on stderr.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
+        Of a matrix of labels, the numbers or the names of its columns; of sets, the labels.
+    multilabel_ : bool
+        Whether the model was fitted to a matrix of labels.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Or a CSC array, see `sparse_coef`.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     dual_variables_ : CSR array of shape (1, n_samples) or (n_classes, n_samples)
         Dual variables, which prove the lower bound; see `widemargin.certify`.
@@ -184,6 +198,7 @@ class LinearSVC(Updating, LinearClassifier):
         warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: RandomState = None,
+        sparse_coef: bool | str = "auto",
         verbose: int = 0,
     ) -> None:
         self.penalty = penalty
@@ -206,6 +221,7 @@ class LinearSVC(Updating, LinearClassifier):
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.sparse_coef = sparse_coef
         self.verbose = verbose
 
     @with_callbacks
@@ -221,7 +237,9 @@ class LinearSVC(Updating, LinearClassifier):
             any library with DLPack; then `coef_`, `intercept_` and `dual_variables_` (dense) are
             CuPy arrays.
         y : array-like of shape (n_samples,)
-            Class labels; on the host or on a GPU.
+            Class labels; on the host or on a GPU. Or, for rows with any number of labels, a
+            {array-like, sparse matrix} of shape (n_samples, n_labels) of zeros and ones, or a set
+            of labels for each row.
         sample_weight : array-like of shape (n_samples,), default=None
             A weight of two equals a repeated row, a weight of zero a row left out.
 
@@ -230,6 +248,10 @@ class LinearSVC(Updating, LinearClassifier):
         self : LinearSVC
         """
         self._check_parameters()
+        labels = label_matrix(y)
+        if labels is not None:
+            fit_labels(self, X, y, labels, sample_weight).record()
+            return self
         previous = self._previous_fit()
         came_on_gpu = is_on_gpu(X)
         X = check_matrix(self, X, reset=True, finite=False)
@@ -243,7 +265,7 @@ class LinearSVC(Updating, LinearClassifier):
         weights = check_weights(sample_weight, X)
         problems = make_problems(self, rows, classes, codes, weights)
         starts = _warm_starts(previous, classes, problems)
-        self.classes_ = classes
+        self.classes_, self.multilabel_ = classes, False
         data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
         solver = choose_solver(self, problems[0])
         check_checkpoint(self, solver)
@@ -274,6 +296,8 @@ class LinearSVC(Updating, LinearClassifier):
         check_choice("multi_class", self.multi_class, MULTI_CLASS)
         check_penalty(self.penalty, self.loss, self.dual, self.multi_class)
         check_choice("solver", self.solver, ("auto", *names(published=True)))
+        if self.sparse_coef != "auto":
+            check_flag("sparse_coef", self.sparse_coef)
         for name in ("fit_intercept", "penalized_intercept", "probability"):
             check_flag(name, getattr(self, name))
         check_choice("device", self.device, DEVICES)
@@ -284,7 +308,7 @@ class LinearSVC(Updating, LinearClassifier):
 
     def _previous_fit(self) -> tuple | None:
         """Return (classes, coef, intercept, dual) of the last fit, if this one starts there."""
-        if not (self.warm_start and hasattr(self, "dual_variables_")):
+        if not (self.warm_start and hasattr(self, "dual_variables_")) or self.multilabel_:
             return None
         return self.classes_, dense(self.coef_), self.intercept_, self.dual_variables_
 
@@ -310,6 +334,10 @@ class LinearSVC(Updating, LinearClassifier):
         from widemargin.estimators.twins import classifier_twin
 
         check_is_fitted(self)
+        if self.multilabel_:
+            raise ValueError(
+                "scikit-learn's LinearSVC takes no matrix of labels, and so the model has no twin"
+            )
         return classifier_twin(self)
 
 

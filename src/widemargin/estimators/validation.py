@@ -229,7 +229,7 @@ def check_qid(qid: Vector, n_rows: int) -> np.ndarray:
     return qid
 
 
-def check_same_length(X: Matrix, y: np.ndarray) -> None:
+def check_same_length(X: Matrix, y: Any) -> None:
     n_rows = count_rows(X)
     if n_rows != y.shape[0]:
         raise ValueError(

@@ -34,7 +34,7 @@ def read_into(model: Any, file: safe_open, description: dict, n_problems: int | 
     model.coef_ = read_tensor(file, "coef", FLOAT, (n_problems, None))
     n_problems = len(model.coef_)
     model.intercept_ = read_tensor(file, "intercept", FLOAT, (n_problems,))
-    model.dual_variables_ = _read_dual(file, n_problems, read_field(description, "n_rows", int))
+    model.dual_variables_ = read_dual(file, n_problems, read_field(description, "n_rows", int))
 
 
 def check_parts(certificate: Certificate, count: int, each: str) -> None:
@@ -49,7 +49,7 @@ def check_parts(certificate: Certificate, count: int, each: str) -> None:
                 raise Malformed(f"the header's {name!r} is not the sum of the certificate's parts")
 
 
-def _read_dual(file: safe_open, n_problems: int, n_rows: int) -> scipy.sparse.csr_array:
+def read_dual(file: safe_open, n_problems: int, n_rows: int) -> scipy.sparse.csr_array:
     """Return the dual variables; invalid indices of a sparse array could crash the process."""
     values = read_tensor(file, "dual_values", FLOAT, (None,))
     indices = read_tensor(file, "dual_indices", _INDEX, values.shape)

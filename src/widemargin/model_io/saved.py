@@ -43,8 +43,8 @@ dual           (n,)     dual variables, F64
 Header metadata: one entry, "widemargin", a JSON object with the keys format ("widemargin"),
 format_version (1), estimator, parameters, classes (null unless they are in the header), n_rows
 (of the training data), n_iter, status, solver, certificate and feature_names; of a LinearRanker
-and an OrdinalSVC also n_pairs; preparation.py adds one more. There is only one entry because
-safetensors writes several in random order, and equal models should give equal files.
+and an OrdinalSVC also n_pairs; preparation.py and label_matrix.py add one more. There is only one
+entry because safetensors writes several in random order, and equal models should give equal files.
 """
 
 import json
@@ -74,6 +74,7 @@ from widemargin.estimators.ranking import NORMALIZATIONS, OrderingModel
 from widemargin.estimators.validation import check_choice
 from widemargin.model_io import preparation as preparations
 from widemargin.model_io.duals import ROUNDING, check_parts, read_into, tensors_of
+from widemargin.model_io.label_matrix import read_labels, tensors_of_labels
 from widemargin.model_io.planes import (
     read_measure,
     read_order,
@@ -170,6 +171,8 @@ def _description(model: BaseEstimator, name: str, labels: dict | None) -> dict[s
     }
     if _orders(model):
         description["n_pairs"] = model.n_pairs_
+    if isinstance(model, LinearSVC) and model.multilabel_:
+        description["labels"] = {"sparse": model.sparse_output_}
     return description
 
 
@@ -214,6 +217,8 @@ def _tensors(model: BaseEstimator) -> dict[str, np.ndarray]:
     """Return the arrays of a fitted model, without labels and sigmoids."""
     if _orders(model):
         return tensors_of_order(model)
+    if isinstance(model, LinearSVC) and model.multilabel_:
+        return tensors_of_labels(model)
     return tensors_of_measure(model) if isinstance(model, MeasureSVC) else tensors_of(model)
 
 
@@ -342,6 +347,10 @@ def _read_estimator(description: dict) -> Any:
 
 
 def _read_classifier(model: LinearSVC, file: safe_open, description: dict) -> None:
+    if description.get("labels") is not None:
+        model.classes_ = _read_classes(file, description, at_least=1)
+        read_labels(model, file, description)
+        return
     model.classes_ = _read_classes(file, description)
     if not _rises(model.classes_):
         raise Malformed("its class labels are not in order")
@@ -380,7 +389,7 @@ def _check_single(model: Any) -> None:
         raise Malformed("the header's certificate has parts, for a problem that has none")
 
 
-def _read_classes(file: safe_open, description: dict) -> np.ndarray:
+def _read_classes(file: safe_open, description: dict, at_least: int = 2) -> np.ndarray:
     """Return the class labels, which must be distinct, in the order of the fitted model."""
     if description.get("classes") is None:
         classes = read_tensor(file, "classes", _NUMBER, (None,))
@@ -392,8 +401,9 @@ def _read_classes(file: safe_open, description: dict) -> np.ndarray:
         if kind is None or not all(isinstance(value, kind) for value in values):
             raise Malformed("the header's class labels do not match their type")
         classes = np.array(values, dtype={"str": str, "bool": bool}.get(labels["kind"], object))
-    if len(classes) < 2 or len(set(classes.tolist())) != len(classes):
-        raise Malformed("its class labels are not at least two distinct values")
+    if len(classes) < at_least or len(set(classes.tolist())) != len(classes):
+        least = "at least two " if at_least > 1 else ""
+        raise Malformed(f"its class labels are not {least}distinct values")
     return classes
 
 

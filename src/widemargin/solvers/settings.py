@@ -166,6 +166,63 @@ class CoordinateSettings:
 
 
 @dataclass(frozen=True)
+class WorkingRowsSettings:
+    """When and how problems of few positive rows are solved: see working_rows.py.
+
+    Attributes
+    ----------
+    fewest_rows : int
+        Over fewer rows, whole passes cost too little.
+    most_positives : float
+        The largest fraction of positive rows.
+    sample : int
+        How many rows the first working sets have in common.
+    first_tol : float
+        The relative gap over the first working set, which only has to find the next one.
+    of_tol : float
+        The relative gap over the others, as a fraction of the tolerance for all rows.
+    listed : int
+        How many rows of the largest scores a pass lists, about.
+    added : int
+        How many of them a working set takes; more if more have a loss.
+    more : int
+        How many times as many the next pass lists if more may have a loss.
+    largest : float
+        The largest working set, as a fraction of all rows.
+    rounds : int
+        How many working sets are tried before another solver takes over.
+    closer : float
+        How much smaller tolerances become if no row is missing from the working set.
+    at_once, bytes_at_once : int
+        How many problems share a pass, and how much memory they may need for it.
+    room : int
+        How many rows can be listed, at least.
+    squares : float
+        Coefficients are left out up to so much of the gap that is left. Without coefficients of
+        total square q the objective rises by q / 2 and by what losses add: 0.7 q to 1.1 q on text.
+    blurred : float
+        Another solver takes over if rounding is more than this fraction of the tolerance.
+    """
+
+    fewest_rows: int = 5000
+    most_positives: float = 0.005
+    sample: int = 1000
+    first_tol: float = 0.05
+    of_tol: float = 0.3
+    listed: int = 2000
+    added: int = 2000
+    more: int = 4
+    largest: float = 0.3
+    rounds: int = 12
+    closer: float = 0.25
+    at_once: int = 16
+    bytes_at_once: int = 1 << 26
+    room: int = 1 << 12
+    squares: float = 0.7
+    blurred: float = 0.01
+
+
+@dataclass(frozen=True)
 class StepSettings:
     """How "gca", "gca2" and "tca" search for a step: see line_search.py. Steps may be negative.
 
