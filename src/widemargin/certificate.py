@@ -165,7 +165,12 @@ def _is_blurred(bound: Bound, tol: float, rows: Rows) -> bool:
 
 
 def bound_by_scores(
-    risk: MarginRisk, intercept: Intercept, coef: Array, offset: float, scores: Array, errors: Array
+    risk: MarginRisk,
+    intercept: Intercept,
+    coef: Array,
+    offset: float,
+    scores: Array,
+    errors: Array,
 ) -> Bound:
     """Return an upper bound on P(coef, offset) by the scores of all rows that may have a loss.
 

@@ -40,7 +40,7 @@ class ScoreErrors:
     per_length: float
     fixed: float
 
-    def __getitem__(self, part: slice | int) -> Array:
+    def __getitem__(self, part: slice | int | Array) -> Array:
         lengths = self.row_lengths[part]
         if self.per_length == 0.0:  # coefficients are zero, and lengths may be infinite
             return np.full_like(lengths, self.fixed)

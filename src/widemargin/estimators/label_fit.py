@@ -1,6 +1,6 @@
 """Training of one problem for each label, for few labels and for thousands."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -98,7 +98,7 @@ class LabelFit(Fit):
     """
 
     problems: PerLabel
-    settings: WorkingRowsSettings = WorkingRowsSettings()
+    settings: WorkingRowsSettings = field(default_factory=WorkingRowsSettings)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -190,7 +190,7 @@ class LabelFit(Fit):
         rows = self.problems.rows
         assert isinstance(rows, CsrRows)
         WorkingRows(rows, self.sample, self.solver, self.settings).solve(tasks.values())
-        for index, (monitor, levels) in begun.items():
+        for index, (_, levels) in begun.items():
             task = tasks[index]
             self.states[index] = task.state
             if not task.is_done:

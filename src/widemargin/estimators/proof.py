@@ -122,6 +122,8 @@ def prove(
             "the model has no dual variables, as those of LIBLINEAR's files have none: prove "
             "audit(...).better"
         )
+    if scipy.sparse.issparse(model.coef_):
+        raise ValueError("prove takes dense coefficients: use densify(), or sparse_coef=False")
     problems, states = training_problems(model, X, y, sample_weight)
     if not isinstance(problems, OneByOne):
         raise ValueError(

@@ -95,9 +95,7 @@ class WorkingRows:
     settings : WorkingRowsSettings
     """
 
-    def __init__(
-        self, rows: CsrRows, sample: Sample, solver: str, settings: WorkingRowsSettings
-    ):
+    def __init__(self, rows: CsrRows, sample: Sample, solver: str, settings: WorkingRowsSettings):
         self.rows, self.sample, self.solver, self.settings = rows, sample, solver, settings
         self.place = np.full(rows.n_features, -1, dtype=np.int32)
         self.longest = float(rows.lengths.max(initial=0.0))
@@ -111,7 +109,8 @@ class WorkingRows:
 
     def solve(self, tasks: Iterable[Task]) -> None:
         """Solve all problems; those that need all rows are left to another solver."""
-        waiting, active = deque(tasks), []
+        waiting: deque[Task] = deque(tasks)
+        active: list[_Run] = []
         while waiting or active:
             while waiting and len(active) < self.at_once:
                 active.append(_Run(self, waiting.popleft()))
@@ -262,8 +261,7 @@ class _Run:
             self.wanted *= self.settings.more
         for offset in {min(offset, most) for offset in offsets}:
             errors = score_errors(self.solver.rows, self.coef, offset)
-            part = errors[index] if self.coef.any() else np.full(index.size, errors.fixed)
-            found = bound_by_scores(risk, intercept, self.coef, offset, scores, part)
+            found = bound_by_scores(risk, intercept, self.coef, offset, scores, errors[index])
             bounds.append((found.value, offset, found))
         _, offset, primal = min(bounds)
         return primal, offset
