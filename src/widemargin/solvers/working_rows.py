@@ -20,13 +20,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from widemargin.certificate import bound_by_scores, certificate_of
+from widemargin.certificate import bound_by_scores, certificate_of, score_errors
 from widemargin.data.memory import CsrRows, csr_in_place
 from widemargin.kernels.labels import scores_above, take_rows
 from widemargin.monitor import Monitor, clock
 from widemargin.problem import Intercept, Problem, SparseCoef, SparseDual, State
 from widemargin.risk import Bound, MarginRisk
-from widemargin.row_sums import score_errors
 from widemargin.solvers import auto
 from widemargin.solvers.compact import without_smallest
 from widemargin.solvers.settings import WorkingRowsSettings
