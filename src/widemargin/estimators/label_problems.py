@@ -84,7 +84,7 @@ class PerLabel(OneByOne):
         starts = np.cumsum([0, *(coef.index.size for coef in coefs)])
         shape = len(coefs), self.rows.n_features
         whole = np.int32 if max(starts[-1], *shape) < 1 << 31 else np.int64
-        kind = np.result_type(np.float32, *{coef.values.dtype for coef in coefs})
+        kind = np.result_type(np.float32, *{c.values.dtype for c in coefs if c.index.size})
         values, index = np.empty(starts[-1], kind), np.empty(starts[-1], whole)
         for begin, coef in zip(starts, coefs):
             part = slice(begin, begin + coef.index.size)
