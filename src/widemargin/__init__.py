@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from widemargin.estimators.measuring import tune_threshold
     from widemargin.estimators.ordinal_svc import OrdinalSVC
     from widemargin.estimators.path import svm_path
+    from widemargin.estimators.path_certificate import PathCertificate, certify_path
     from widemargin.estimators.proof import Proof, prove
     from widemargin.estimators.table_features import TableFeatures
     from widemargin.model_io import load_model, save_model
@@ -39,10 +40,12 @@ __all__ = [
     "MeasureSVCCV",
     "NystroemFeatures",
     "OrdinalSVC",
+    "PathCertificate",
     "Proof",
     "TableFeatures",
     "audit",
     "certify",
+    "certify_path",
     "load_model",
     "open_rows",
     "prove",
@@ -68,7 +71,9 @@ _HOMES = {
     "prove": "widemargin.estimators.proof",
     "TableFeatures": "widemargin.estimators.table_features",
     "audit": "widemargin.estimators.audit",
+    "PathCertificate": "widemargin.estimators.path_certificate",
     "certify": "widemargin.estimators.certify",
+    "certify_path": "widemargin.estimators.path_certificate",
     "load_model": "widemargin.model_io",
     "open_rows": "widemargin.data.disk",
     "save_model": "widemargin.model_io",

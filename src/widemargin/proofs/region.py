@@ -115,8 +115,8 @@ class Region:
         return Interval(self.centre - reach, self.centre + reach)
 
 
-def region_of(problem: Problem, state: State, tol: float) -> Region:
-    """Return where the optimum is, by the gap of a state; any state will do.
+def basis_of(problem: Problem, state: State, tol: float) -> Basis:
+    """Return what is known of a state, with feasible dual variables near its own.
 
     Rounding is bounded more closely if it is more than a small fraction of `tol`.
     """
@@ -129,18 +129,24 @@ def region_of(problem: Problem, state: State, tol: float) -> Region:
     if not sums.bound(problem.intercept).value >= 0.0:  # D(0) = 0 is better
         A = np.zeros_like(A)
         sums = best_sums(problem, A, np.zeros_like(w), tol)
-    dual, combined = sums.bound(problem.intercept).value, sums.combined
+    dual = sums.bound(problem.intercept).value
+    return Basis(w, scores + state.offset, A, sums, primal, dual, float(state.offset))
+
+
+def region_of(problem: Problem, state: State, tol: float) -> Region:
+    """Return where the optimum is, by the gap of a state; any state will do."""
+    basis = basis_of(problem, state, tol)
+    w, sums, primal, dual = basis.coef, basis.sums, basis.primal, basis.dual
     penalized = problem.intercept is Intercept.PENALIZED
-    drift, apart = sums.drift(problem.intercept), squares(w - combined)
+    drift, apart = sums.drift(problem.intercept), squares(w - sums.combined)
     if penalized:
-        apart += (state.offset - float(sums.totals[0])) ** 2
+        apart += (basis.offset - float(sums.totals[0])) ** 2
     sure = max(0.0, (1.0 - SUM) * math.sqrt(apart) - drift)
     radius = math.sqrt(max(0.0, primal - dual - 0.25 * sure * sure)) * (1.0 + SUM) + 0.5 * drift
-    centre = 0.5 * (w + combined)
+    centre = 0.5 * (w + sums.combined)
     radius += gamma(8) * math.sqrt(squares(centre))
     if not math.isfinite(radius):
         radius = math.inf
-    basis = Basis(w, scores + state.offset, A, sums, primal, dual, float(state.offset))
     if problem.intercept is Intercept.FREE:
         return _with_intercept(problem, Region(centre, radius, basis=basis), basis)
     middle = 0.5 * (basis.offset + float(sums.totals[0])) if penalized else 0.0
