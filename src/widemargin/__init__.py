@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from widemargin.estimators.linear_svc import LinearSVC
     from widemargin.estimators.linear_svc_cv import LinearSVCCV
     from widemargin.estimators.linear_svr import LinearSVR
+    from widemargin.estimators.logistic_regression import LogisticRegression
+    from widemargin.estimators.logistic_regression_cv import LogisticRegressionCV
     from widemargin.estimators.measure_svc import MeasureSVC
     from widemargin.estimators.measure_svc_cv import MeasureSVCCV
     from widemargin.estimators.measuring import tune_threshold
@@ -36,6 +38,8 @@ __all__ = [
     "LinearSVC",
     "LinearSVCCV",
     "LinearSVR",
+    "LogisticRegression",
+    "LogisticRegressionCV",
     "MeasureSVC",
     "MeasureSVCCV",
     "NystroemFeatures",
@@ -63,6 +67,8 @@ _HOMES = {
     "LinearSVC": "widemargin.estimators.linear_svc",
     "LinearSVCCV": "widemargin.estimators.linear_svc_cv",
     "LinearSVR": "widemargin.estimators.linear_svr",
+    "LogisticRegression": "widemargin.estimators.logistic_regression",
+    "LogisticRegressionCV": "widemargin.estimators.logistic_regression_cv",
     "MeasureSVC": "widemargin.estimators.measure_svc",
     "MeasureSVCCV": "widemargin.estimators.measure_svc_cv",
     "NystroemFeatures": "widemargin.estimators.kernel_features",

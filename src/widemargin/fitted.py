@@ -87,6 +87,14 @@ class Calibrated(Protocol):
 
 
 @runtime_checkable
+class Probabilistic(Protocol):
+    """A classifier whose scores are probabilities in other words."""
+
+    def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
+        """Return the probability of each class, (n, n_classes), from decision values."""
+
+
+@runtime_checkable
 class Search(Protocol):
     """A search for C by cross-validation."""
 

@@ -12,7 +12,15 @@ from sklearn.utils.estimator_checks import (
     parametrize_with_checks,
 )
 
-from widemargin import LinearRanker, LinearSVC, LinearSVCCV, LinearSVR, OrdinalSVC
+from widemargin import (
+    LinearRanker,
+    LinearSVC,
+    LinearSVCCV,
+    LinearSVR,
+    LogisticRegression,
+    LogisticRegressionCV,
+    OrdinalSVC,
+)
 
 # These two ask that decision functions of two fits (rows weighted, rows repeated) agree to
 # seven digits. The default tol certifies the *objective* to 1e-3, so two fits agree that far
@@ -43,6 +51,8 @@ def _weighs_as_it_repeats(estimator):
     """
     if isinstance(estimator, LinearSVCCV):
         return estimator.loss == "squared_hinge"
+    if isinstance(estimator, (LogisticRegression, LogisticRegressionCV)):
+        return estimator.solver != "dcd"
     return estimator.solver == "ocas" or isinstance(estimator, (LinearRanker, OrdinalSVC))
 
 
@@ -62,6 +72,11 @@ def _weighs_as_it_repeats(estimator):
         LinearSVR(loss="absolute_error", solver="ocas", penalized_intercept=True),
         LinearSVR(loss="pinball", quantile=0.2),
         LinearSVR(loss="huber", fit_intercept=False),
+        LogisticRegression(),
+        LogisticRegression(multi_class="ovr", penalized_intercept=True),
+        LogisticRegression(solver="ocas"),
+        LogisticRegression(multi_class="ovr", solver="dcd"),
+        LogisticRegressionCV(Cs=[0.01, 0.1]),
         LinearRanker(),
         LinearRanker(solver="cpa", normalization="queries"),
         OrdinalSVC(),

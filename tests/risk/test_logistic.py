@@ -111,7 +111,7 @@ def test_planes_lines_and_the_dual_agree(seed):
         assert slope == pytest.approx((near[2] - near[0]) / (2 * h), abs=1e-6)
         assert curvature == pytest.approx((near[2] - 2 * near[1] + near[0]) / h**2, abs=1e-3)
     np.testing.assert_allclose(risk.slopes(S, 0.4)[0], risk.slopes(S + 0.4)[0])
-    assert weight @ D**2 == pytest.approx(sums.curvatures[0])
+    assert weight.diagonal @ D**2 == pytest.approx(sums.curvatures[0])
 
 
 @pytest.mark.parametrize("scale", [*SCALES, 1e30])

@@ -25,7 +25,7 @@ from widemargin.curves import iteration_unit
 from widemargin.data import as_rows
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
-from widemargin.risk import CrammerSinger, Hinge, LogisticRisk, PairwiseHinge
+from widemargin.risk import CrammerSinger, Hinge, LogisticRisk, MultinomialRisk, PairwiseHinge
 from widemargin.solvers import auto
 from widemargin.solvers.base import AsksOracle, SharesPasses, Solver, kind_of, place_of
 from widemargin.solvers.registry import SOLVERS, Place, RiskKind, names
@@ -45,6 +45,7 @@ RISKS = {
     RiskKind.MARGIN: Hinge(np.where(X[:, 0] > 0, 1, -1), np.ones(60)),
     RiskKind.CRAMMER_SINGER: CrammerSinger(np.argmax(X[:, :3], axis=1), np.ones(60), 3),
     RiskKind.LOGISTIC: LogisticRisk(np.where(X[:, 0] > 0, 1, -1), np.ones(60)),
+    RiskKind.MULTINOMIAL: MultinomialRisk(np.argmax(X[:, :3], axis=1), np.ones(60), 3),
     RiskKind.ANY: PairwiseHinge(np.digitize(X[:, 0], [-0.5, 0.5]), np.ones(60), None),
 }
 

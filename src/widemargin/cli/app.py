@@ -129,6 +129,7 @@ def train(
     \b
     The meaning of the labels in DATA depends on the task:
       classify  class labels, whole numbers; in tables also text
+      logistic  the same, by logistic regression: predict --probability
       rank      relevance grades: within a group (the documents of a query),
                 rows with higher grades should score higher; qid:N names the
                 group of a row, and without qid all rows are one group

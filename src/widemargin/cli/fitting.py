@@ -24,6 +24,7 @@ from widemargin.cli.memory import free_bytes
 from widemargin.cli.options import TaskName
 from widemargin.cli.table_options import TableOptions, given_for_tables
 from widemargin.estimators.checkpoint import CheckpointError
+from widemargin.estimators.logistic_regression import LogisticClassifier
 from widemargin.estimators.validation import check_bytes
 from widemargin.solvers.registry import Place, only_for
 from widemargin.words import count, listed
@@ -90,8 +91,9 @@ def check_disk_options(
 def check_data(task: TaskName, data: Data) -> None:
     """Refuse labels and groups that do not fit the task, and models larger than memory."""
     labels = np.unique(data.y)
-    _check_room(data.X.shape[1], labels.size if task is TaskName.classify else 1)
-    if task.kind in (TaskName.classify, TaskName.measure):
+    one_each = task in (TaskName.classify, TaskName.logistic)
+    _check_room(data.X.shape[1], labels.size if one_each else 1)
+    if task.has_classes:
         _check_whole(data.y)
     elif task is TaskName.regress:
         _check_numbers(data.y)
@@ -167,6 +169,12 @@ def estimator(context: typer.Context, kind: type, data: Data, **others: Any) -> 
     return kind(**{name: values[name] for name in wanted if name in values})
 
 
+def own_values(kind: type) -> dict[str, Any]:
+    """Return the values of options that mean something else to this kind of estimator."""
+    # Logistic regression has classes together by default, and --multi-class is not for it.
+    return {"multi_class": "auto"} if issubclass(kind, LogisticClassifier) else {}
+
+
 def _plain(value: Any) -> Any:
     return value.value if isinstance(value, StrEnum) else value
 
@@ -204,6 +212,8 @@ def loss_of(model: Any) -> str:
     """Return in words what the training of a model minimises besides its weights."""
     if isinstance(model, MeasureSVC):
         return f"bound on the loss in {model.measure}"
+    if isinstance(model, LogisticClassifier):
+        return "logistic loss"
     if not isinstance(model, LinearSVC | LinearSVR):
         return "pairwise hinge loss"
     if isinstance(model, LinearSVC) and model.multi_class == "crammer_singer":

@@ -94,6 +94,7 @@ def check_task(context: typer.Context, task: TaskName, solver: SolverName) -> No
             raise _wrong_task(spelled[name], tasks, task)
     fits: dict[TaskName, tuple[str, ...]] = {
         TaskName.classify: names(published=True),
+        TaskName.logistic: names(risk=RiskKind.LOGISTIC),
         TaskName.regress: names(),
         TaskName.measure: names(risk=RiskKind.ANY),
     }
@@ -101,7 +102,7 @@ def check_task(context: typer.Context, task: TaskName, solver: SolverName) -> No
     if solver not in ("auto", *allowed[task.kind]):
         tasks = tuple(each for each in TaskName if solver in allowed[each])
         raise _wrong_task(f"--solver {solver}", tasks, task)
-    on_host = task.kind in (TaskName.regress, TaskName.measure)
+    on_host = task.kind in (TaskName.logistic, TaskName.regress, TaskName.measure)
     if on_host and context.params["device"] is DeviceName.cuda:
         raise BadInput(f"--device cuda: --task {task.value} trains on the host")
     _check_loss(context, task)

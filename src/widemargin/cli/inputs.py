@@ -86,7 +86,7 @@ def read_training(
         if options.target is not None:
             features, table = tables.learn(paths, options, task)
             data = _from_table(table, features, labelled=True)
-            if task.kind in (TaskName.classify, TaskName.measure):
+            if task.has_classes:
                 tables.check_classes(options.target, data.y)
             return data, features
         _refuse_table(paths, options)

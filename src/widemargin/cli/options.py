@@ -14,6 +14,7 @@ class TaskName(StrEnum):
     """What a model learns from the labels: one of these, or a measure, by its name."""
 
     classify = "classify"
+    logistic = "logistic"
     rank = "rank"
     ordinal = "ordinal"
     roc = "roc"
@@ -34,6 +35,11 @@ class TaskName(StrEnum):
     def kind(self) -> "TaskName":
         """The task; `measure` for each measure."""
         return TaskName[self.name]
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether labels are classes without an order."""
+        return self.kind in (TaskName.classify, TaskName.logistic, TaskName.measure)
 
 
 class DeviceName(StrEnum):
@@ -130,24 +136,25 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-_CLASSES, _ROW_BY_ROW = (TaskName.classify,), (TaskName.classify, TaskName.regress)
+_CLASSES, _WITH_LOSS = (TaskName.classify,), (TaskName.classify, TaskName.regress)
+_ROW_BY_ROW = (*_WITH_LOSS, TaskName.logistic)
 _INTERCEPT = (*_ROW_BY_ROW, TaskName.measure)
 
 #: options of `train` that do not apply to all tasks, and those tasks
 ONLY_FOR = {
-    "loss": _ROW_BY_ROW,
+    "loss": _WITH_LOSS,
     "epsilon": (TaskName.regress,),
     "delta": (TaskName.regress,),
     "quantile": (TaskName.regress,),
     "multi_class": _CLASSES,
     "no_intercept": _INTERCEPT,
     "penalized_intercept": _INTERCEPT,
-    "class_weight": (*_CLASSES, TaskName.measure),
+    "class_weight": (*_CLASSES, TaskName.logistic, TaskName.measure),
     "seed": _ROW_BY_ROW,
     "memory_budget": _ROW_BY_ROW,
     "checkpoint": _ROW_BY_ROW,
     "probability": _CLASSES,
-    "liblinear": _ROW_BY_ROW,
+    "liblinear": _WITH_LOSS,
     "normalization": (TaskName.rank,),
 }
 

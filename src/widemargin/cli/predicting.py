@@ -5,7 +5,7 @@ from typing import Any
 import typer
 from sklearn.base import is_regressor
 
-from widemargin import LinearRanker, LinearSVC
+from widemargin import LinearRanker, LinearSVC, LogisticRegression
 from widemargin.cli.errors import BadInput, reading
 from widemargin.cli.inputs import read_model, read_rows
 from widemargin.cli.table_options import TableOptions
@@ -26,7 +26,8 @@ def predict_rows(context: typer.Context) -> tuple[int, dict[str, list[Any]]]:
         raise BadInput(f"--scores: {name} predicts numbers, and has no other scores")
     if probability and scores:
         raise BadInput("--probability and --scores exclude each other")
-    if probability and not (isinstance(model, LinearSVC) and model.probability):
+    has_own = isinstance(model, LogisticRegression)
+    if probability and not (has_own or (isinstance(model, LinearSVC) and model.probability)):
         raise BadInput(f"--probability: {name} was trained without --probability")
     rows = read_rows(given["data"], loaded, TableOptions.of(context), labelled=False)
     results = {}

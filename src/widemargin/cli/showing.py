@@ -89,13 +89,13 @@ def _weights(loaded: "Loaded", top: int) -> list[dict[str, Any]]:
     """Return the largest weights of each class or target; of one problem, if it is one."""
     import numpy as np
 
-    from widemargin import LinearSVC, MeasureSVC
+    from widemargin import LinearSVC, LogisticRegression, MeasureSVC
     from widemargin.curves import part_names
 
     model, names = loaded.model, loaded.names
     rows = np.atleast_2d(model.coef_)
     classes: list[Any] = [None]
-    if isinstance(model, LinearSVC | MeasureSVC):
+    if isinstance(model, LinearSVC | LogisticRegression | MeasureSVC):
         classes = model.classes_.tolist()[-len(rows) :]
     elif len(rows) > 1:
         classes = part_names(model)

@@ -204,8 +204,7 @@ def _checked(
     for number, batch in enumerate(batches):
         if number == 0 and options.target in batch.schema.names:
             dtype = batch.schema.field(options.target).type
-            of_numbers = task.kind not in (TaskName.classify, TaskName.measure)
-            if of_numbers and (is_text(dtype) or kind_of(dtype) == "category"):
+            if not task.has_classes and (is_text(dtype) or kind_of(dtype) == "category"):
                 raise ValueError(
                     f"the target {options.target!r} holds text, and --task {task.value} needs "
                     "numbers"

@@ -8,7 +8,15 @@ import numpy as np
 import scipy.sparse
 import typer
 
-from widemargin import LinearRanker, LinearSVC, LinearSVR, MeasureSVC, OrdinalSVC, progress
+from widemargin import (
+    LinearRanker,
+    LinearSVC,
+    LinearSVR,
+    LogisticRegression,
+    MeasureSVC,
+    OrdinalSVC,
+    progress,
+)
 from widemargin.cli import compiling, fitting, output, reporting, tables
 from widemargin.cli.errors import complain, naming, reading
 from widemargin.cli.given import as_option
@@ -73,11 +81,13 @@ def make_model(context: typer.Context, data: Data) -> Any:
     """Return the estimator that the options of `train` describe."""
     kinds: dict[TaskName, type] = {
         TaskName.classify: LinearSVC,
+        TaskName.logistic: LogisticRegression,
         TaskName.ordinal: OrdinalSVC,
         TaskName.regress: LinearSVR,
         TaskName.measure: MeasureSVC,
     }
-    return fitting.estimator(context, kinds.get(context.params["task"].kind, LinearRanker), data)
+    kind = kinds.get(context.params["task"].kind, LinearRanker)
+    return fitting.estimator(context, kind, data, **fitting.own_values(kind))
 
 
 def early_stop(model: Any) -> str:

@@ -12,7 +12,14 @@ from rich.table import Table
 from sklearn.metrics import get_scorer_names
 from sklearn.model_selection import StratifiedGroupKFold
 
-from widemargin import LinearRanker, LinearSVCCV, LinearSVR, MeasureSVC, OrdinalSVC
+from widemargin import (
+    LinearRanker,
+    LinearSVCCV,
+    LinearSVR,
+    LogisticRegressionCV,
+    MeasureSVC,
+    OrdinalSVC,
+)
 from widemargin.cli import compiling, fitting, output, plotting, reporting, tables
 from widemargin.cli.errors import BadInput, complain, naming, reading
 from widemargin.cli.given import as_option, given_options
@@ -99,7 +106,7 @@ def run(context: typer.Context) -> None:
 
 def check_scoring(task: TaskName, name: str | None, loss: str | None) -> str:
     """Return the name of the score to maximise; refuse that of an unknown scorer."""
-    if task is TaskName.classify:
+    if task in (TaskName.classify, TaskName.logistic):
         name = name or "accuracy"
         if name not in get_scorer_names():
             raise BadInput(
@@ -118,9 +125,13 @@ def search(context: typer.Context, rows: Data, scoring: str) -> Any:
     """Return the fitted search; rows of one group stay in one fold."""
     given, task = context.params, context.params["task"]
     check_folds(task, given["folds"], rows)
-    if task is TaskName.classify:
+    if task in (TaskName.classify, TaskName.logistic):
         cv = given["folds"] if rows.qid is None else StratifiedGroupKFold(given["folds"])
-        model = fitting.estimator(context, LinearSVCCV, rows, cv=cv, scoring=scoring)
+        choices = {"cv": cv, "scoring": scoring}
+        by_svm = task is TaskName.classify
+        wanted: type = LinearSVCCV if by_svm else LogisticRegressionCV
+        choices |= fitting.own_values(wanted)
+        model = fitting.estimator(context, wanted, rows, **choices)
         fitting.fit(model, rows, groups=rows.qid)
         return model
     kinds: dict[TaskName, type] = {

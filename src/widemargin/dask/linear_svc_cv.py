@@ -27,10 +27,10 @@ from widemargin.dask.folds import (
 )
 from widemargin.dask.linear_svc import LinearSVC
 from widemargin.dask.training import ClusterModel, Job, Training, fitted, split_part
+from widemargin.estimators.cost_search import check_scorer, forget_other_classes
 from widemargin.estimators.fitting import like
 from widemargin.estimators.linear_svc import LinearSVC as LocalLinearSVC
 from widemargin.estimators.linear_svc_cv import LinearSVCCV as LocalLinearSVCCV
-from widemargin.estimators.linear_svc_cv import check_scorer, forget_other_classes
 from widemargin.estimators.path import warn_of_limits
 from widemargin.estimators.validation import check_costs, check_level
 from widemargin.monitor import FELL_SHORT, Interruption

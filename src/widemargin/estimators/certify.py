@@ -49,7 +49,9 @@ def certify(
 
     Parameters
     ----------
-    model : fitted LinearSVC, LinearSVCCV, LinearSVR, LinearRanker, OrdinalSVC or MeasureSVC
+    model : fitted estimator
+        LinearSVC, LinearSVCCV, LinearSVR, LogisticRegression, LogisticRegressionCV, LinearRanker,
+        OrdinalSVC or MeasureSVC.
         Or a model of another library, as in `widemargin.audit`.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_targets)

@@ -3,7 +3,6 @@
 from os import PathLike
 from typing import Self
 
-import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -23,7 +22,12 @@ from widemargin.estimators.folds import CALIBRATION_FOLDS
 from widemargin.estimators.label_fit import fit_labels
 from widemargin.estimators.label_prediction import PredictsLabels
 from widemargin.estimators.label_sets import label_matrix
-from widemargin.estimators.problems import MULTI_CLASS, ProblemSet, make_problems, with_constant
+from widemargin.estimators.problems import (
+    MULTI_CLASS,
+    make_problems,
+    warm_starts,
+    with_constant,
+)
 from widemargin.estimators.updating import Updating
 from widemargin.estimators.validation import (
     check_bytes,
@@ -264,7 +268,7 @@ class LinearSVC(Updating, PredictsLabels):
         rows = with_constant(rows, self)
         weights = check_weights(sample_weight, X)
         problems = make_problems(self, rows, classes, codes, weights)
-        starts = _warm_starts(previous, classes, problems)
+        starts = warm_starts(previous, classes, problems)
         self.classes_, self.multilabel_ = classes, False
         data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
         solver = choose_solver(self, problems[0])
@@ -339,16 +343,3 @@ class LinearSVC(Updating, PredictsLabels):
                 "scikit-learn's LinearSVC takes no matrix of labels, and so the model has no twin"
             )
         return classifier_twin(self)
-
-
-def _warm_starts(previous: tuple | None, classes: np.ndarray, problems: ProblemSet) -> list:
-    """Return one State per problem, from the previous fit where it matches."""
-    if previous is not None:
-        old_classes, coef, intercept, dual = previous
-        if (
-            np.array_equal(old_classes, classes)
-            and dual.shape[1] == problems.rows.n_rows
-            and coef.shape[1] == problems.n_features
-        ):
-            return problems.states(coef, intercept, dual)
-    return [None] * len(problems)

@@ -2,8 +2,9 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,22 @@ from widemargin.arrays import Matrix, move_to, on_host
 from widemargin.data import Rows, as_rows
 from widemargin.data.memory import RowsInMemory
 from widemargin.estimators.validation import is_real
-from widemargin.losses import Loss
 from widemargin.problem import Intercept, Problem, SparseDual, State
-from widemargin.risk import HINGE, LOSSES, CrammerSinger, MarginRisk
+from widemargin.risk import (
+    LOSSES,
+    CrammerSinger,
+    Hinge,
+    LogisticRisk,
+    MarginRisk,
+    MultinomialRisk,
+    RowRisk,
+)
 from widemargin.words import label_in_words
 
 MULTI_CLASS = ("ovr", "crammer_singer")
+#: the `loss` of estimators of logistic regression, and their choices of `multi_class`
+LOGISTIC = "logistic"
+LOGISTIC_MULTI_CLASS = ("auto", "multinomial", "ovr")
 
 
 def make_problems(
@@ -39,12 +50,17 @@ def make_problems(
     codes = np.asarray(codes, like=rows.like)
     check_classes(classes, codes, cost)
     kind, of_classes = intercept_of(model, rows), (codes, len(classes))
+    if model.loss == LOGISTIC:
+        if len(classes) > 2 and model.multi_class != "ovr":
+            return AllTogether(rows, cost, *kind, *of_classes, MultinomialRisk)
+        return OneVsRest(rows, cost, *kind, *of_classes, LogisticRisk)
     if model.multi_class == "crammer_singer":
         if len(classes) > 2:
-            return AllTogether(rows, cost, *kind, *of_classes)
+            return AllTogether(rows, cost, *kind, *of_classes, CrammerSinger)
         # w = w_2 - w_1 of two classes solves the hinge problem with twice the cost.
-        return OneVsRest(rows, 2.0 * cost, *kind, *of_classes, HINGE)
-    return OneVsRest(rows, cost, *kind, *of_classes, LOSSES[model.loss])
+        return OneVsRest(rows, 2.0 * cost, *kind, *of_classes, Hinge)
+    make = partial(MarginRisk, loss=LOSSES[model.loss])
+    return OneVsRest(rows, cost, *kind, *of_classes, make)
 
 
 def intercept_of(model: BaseEstimator, rows: Rows) -> tuple[Intercept, float | None]:
@@ -183,7 +199,7 @@ class OneVsRest(OneByOne):
 
     codes: np.ndarray
     n_classes: int
-    loss: Loss
+    make: Callable[[np.ndarray, np.ndarray], RowRisk]  # of labels and costs
 
     def __post_init__(self) -> None:
         # Of two classes the second one is the positive one, as in scikit-learn.
@@ -197,21 +213,22 @@ class OneVsRest(OneByOne):
         y = (self.codes == self.positives[index]).view(np.int8)
         y *= 2
         y -= 1
-        return Problem(self.rows, MarginRisk(y, self.cost, self.loss), self.intercept)
+        return Problem(self.rows, self.make(y, self.cost), self.intercept)
 
 
 @dataclass(eq=False)
 class AllTogether(ProblemSet):
-    """One problem for all classes: Crammer and Singer's."""
+    """One problem for all classes: Crammer and Singer's, or multinomial regression."""
 
     codes: np.ndarray
     n_classes: int
+    make: Callable[[np.ndarray, np.ndarray, int], RowRisk]
 
     def __len__(self) -> int:
         return 1
 
     def __getitem__(self, index: int) -> Problem:
-        risk = CrammerSinger(self.codes, self.cost, self.n_classes)
+        risk = self.make(self.codes, self.cost, self.n_classes)
         return Problem(self.rows, risk, self.intercept)
 
     def _states(self, coef: np.ndarray, intercept: np.ndarray, dual: Matrix) -> list[State]:
@@ -231,6 +248,19 @@ class AllTogether(ProblemSet):
     def dual_in_place(self, states: Sequence[State]) -> np.ndarray:
         (state,) = states
         return state.dual.T
+
+
+def warm_starts(previous: tuple | None, classes: np.ndarray, problems: ProblemSet) -> list:
+    """Return one State per problem, from the previous fit where it matches."""
+    if previous is not None:
+        old_classes, coef, intercept, dual = previous
+        if (
+            np.array_equal(old_classes, classes)
+            and dual.shape[1] == problems.rows.n_rows
+            and coef.shape[1] == problems.n_features
+        ):
+            return problems.states(coef, intercept, dual)
+    return [None] * len(problems)
 
 
 def _count_nonzero(dual: Any) -> int:

@@ -11,7 +11,9 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.preprocessing import LabelBinarizer
 from sklearn.svm import LinearSVC
 
 from widemargin.arrays import on_host
@@ -24,6 +26,25 @@ def classifier_twin(model: BaseEstimator) -> LinearSVC | CalibratedClassifierCV:
     twin = LinearSVC(**{name: parameters[name] for name in shared})
     _learn(twin, model, coef_=model.coef_, intercept_=model.intercept_, classes_=model.classes_)
     return _calibrated(twin, model) if model.probability else twin
+
+
+def logistic_twin(model: BaseEstimator) -> LogisticRegression | OneVsRestClassifier:
+    """Return the twin of a fitted LogisticRegression."""
+    settings = {"C": model.C, "max_iter": model.max_iter, "fit_intercept": model.fit_intercept}
+    coef, classes = on_host(model.coef_), model.classes_
+    if classes.size == 2 or model.multi_class != "ovr":
+        twin = LogisticRegression(**settings)
+        return _learn(twin, model, coef_=coef, intercept_=model.intercept_, classes_=classes)
+    each = []
+    for j in range(classes.size):
+        one = LogisticRegression(**settings)
+        parts = {"coef_": coef[[j]], "intercept_": model.intercept_[[j]]}
+        each.append(_learn(one, model, classes_=np.array([0, 1]), **parts))
+    together = OneVsRestClassifier(LogisticRegression(**settings))
+    together.estimators_, together.n_features_in_ = each, model.n_features_in_
+    together.classes_ = classes
+    together.label_binarizer_ = LabelBinarizer(sparse_output=True).fit(classes)
+    return _take_names(together, model)
 
 
 def measure_twin(model: BaseEstimator) -> LinearSVC:

@@ -134,6 +134,20 @@ def check_penalty(penalty: str, loss: str, dual: bool | str, multi_class: str) -
         )
 
 
+def check_logistic_penalty(penalty: object, l1_ratio: object) -> None:
+    """Refuse all penalties of logistic regression but |w|^2 / 2."""
+    if penalty is None:
+        raise ValueError("penalty=None is not offered: a large C is nearly without a penalty")
+    check_choice("penalty", penalty, ("l2", "l1", "elasticnet"))
+    if penalty != "l2":
+        raise ValueError(
+            f"penalty={penalty!r} is not offered: widemargin penalises |w|^2 / 2. For few nonzero "
+            "weights use sklearn.linear_model.LogisticRegression(l1_ratio=1, solver='saga')"
+        )
+    if l1_ratio is not None and not (is_real(l1_ratio) and l1_ratio == 0):
+        raise ValueError(f"l1_ratio={l1_ratio!r} is not offered: use 0, the penalty |w|^2 / 2")
+
+
 def check_training_parameters(estimator: BaseEstimator) -> None:
     """Check the parameters that all estimators share: stopping rules, threads, verbosity."""
     check_positive("tol", estimator.tol)

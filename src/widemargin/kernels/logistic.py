@@ -8,11 +8,22 @@ whatever the margin. Dual variables alpha lie between 0 and c, and have the term
 """
 
 import math
+from typing import Any
 
 from numba.extending import register_jitable
 
 from widemargin.kernels.jit import kernel
-from widemargin.kernels.typing import Array
+from widemargin.kernels.rows import prefetch as rows_prefetch
+from widemargin.kernels.rows import row_add, row_dot, row_prefetch
+from widemargin.kernels.typing import Array, Rows
+
+# mypy takes the typing context for an argument of the call.
+prefetch: Any = rows_prefetch
+
+# How many visits ahead rows are prefetched.
+_LOOK_AHEAD = 2
+# The root of a visit is found to this fraction of the first residual, in at most so many steps.
+_LEFT, _MOST_STEPS = 0.1, 40
 
 
 @register_jitable
@@ -97,3 +108,55 @@ def along(margin: Array, rate: Array, cost: Array, step: float) -> tuple[float, 
         slope -= cost[i] * rate[i] * (e * r if m > 0.0 else r)
         curvature += cost[i] * (rate[i] * e * r) * (rate[i] * r)
     return value, slope, curvature
+
+
+@kernel
+def descend(
+    rows: Rows, norms: Array, y: Array, cost: Array, logit: Array, alpha: Array, w: Array,
+    offset: Array, order: Array, begin: int, end: int,
+) -> float:  # fmt: skip
+    """Visit order[begin:end] once each; return about the sum of their contributions to the gap.
+
+    A visit raises the dual over one alpha: with its logit v = log(alpha / (c - alpha)), the margin
+    m and q = |x|^2 + k, the maximum is where  v + m + q (c / (1 + exp(-v)) - alpha)  is zero.
+    `offset` is [fixed, z, k], as in coordinate.py, without means.
+    """
+    fixed, z, k = offset[0], offset[1], offset[2]
+    total = 0.0
+    for t in range(begin, end):
+        if t + _LOOK_AHEAD < end:
+            ahead = order[t + _LOOK_AHEAD]
+            row_prefetch(rows, ahead)
+            prefetch(logit, ahead)
+            prefetch(alpha, ahead)
+        i = order[t]
+        c, before, q = cost[i], alpha[i], norms[i] + k
+        m = y[i] * (row_dot(rows, i, w) + fixed + k * z)
+        low, high = -m - q * (c - before), -m + q * before
+        v, after = logit[i], before
+        first = residual = v + m
+        enough = _LEFT * abs(first)
+        curvature = after * (c - after) / c
+        for _ in range(_MOST_STEPS):
+            if residual < 0.0:
+                low = max(low, v)
+            else:
+                high = min(high, v)
+            v -= residual / (1.0 + q * curvature)
+            if not (low <= v <= high):
+                v = 0.5 * (low + high)
+            e = math.exp(-abs(v))
+            r = 1.0 / (1.0 + e)
+            after = c * (r if v > 0.0 else e * r)
+            curvature = c * e * r * r
+            residual = v + m + q * (after - before)
+            if abs(residual) <= enough:
+                break
+        change = after - before
+        total += 0.5 * abs(change * first) * (1.0 + q * curvature)
+        if change != 0.0:
+            logit[i], alpha[i] = v, after
+            row_add(rows, i, y[i] * change, w)
+            z += y[i] * change
+    offset[1] = z
+    return total

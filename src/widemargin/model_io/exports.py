@@ -20,6 +20,7 @@ from widemargin.data.date_columns import Date
 from widemargin.estimators.kernel_features import KernelFeatures
 from widemargin.estimators.linear_svc import LinearSVC
 from widemargin.estimators.linear_svr import LinearSVR
+from widemargin.estimators.logistic_regression import LogisticRegression
 from widemargin.estimators.measure_svc import MeasureSVC
 from widemargin.estimators.ordinal_svc import OrdinalSVC
 from widemargin.estimators.table_features import TableFeatures
@@ -66,7 +67,7 @@ def exported(preparation: Any, model: Any, format: str) -> bytes:
     ----------
     preparation : TableFeatures, StandardScaler, KernelFeatures or None
         What the model does to rows before.
-    model : fitted LinearSVC, LinearSVR, LinearRanker, OrdinalSVC or MeasureSVC
+    model : fitted LinearSVC, LinearSVR, LogisticRegression, LinearRanker, OrdinalSVC, MeasureSVC
     format : {"onnx", "liblinear", "sklearn", "json", "c"}
     """
     if isinstance(preparation, KernelFeatures) and format != "sklearn":
@@ -112,7 +113,7 @@ def as_linear(preparation: Any, model: Any) -> Linear:
     """Return the weights of a model; scales of numbered features are divided out."""
     weights = np.atleast_2d(np.array(on_host(model.coef_), dtype=np.float64))
     intercepts = np.zeros(len(weights))
-    if isinstance(model, LinearSVC | LinearSVR | MeasureSVC):
+    if isinstance(model, LinearSVC | LinearSVR | LogisticRegression | MeasureSVC):
         intercepts = np.array(on_host(model.intercept_), dtype=np.float64)
     if isinstance(preparation, StandardScaler):
         weights = weights / preparation.scale_

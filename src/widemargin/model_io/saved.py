@@ -16,7 +16,8 @@ classes        (c,)     labels, if they are numbers; else they are in the header
 sigmoids       (k, 2)   a and b of calibrated probabilities, F64; optional
 ============== ======== ==========================================================
 
-A LinearSVR has the first five, with one problem per target.
+A LinearSVR has the first five, with one problem per target. A LogisticRegression has those of a
+LinearSVC without sigmoids; of several classes together, dual variables are those of each class.
 
 Tensors of a LinearRanker and an OrdinalSVC; only the latter has the last two:
 
@@ -67,6 +68,8 @@ from widemargin.estimators.linear_ranker import LinearRanker
 from widemargin.estimators.linear_svc import LinearSVC
 from widemargin.estimators.linear_svc_cv import LinearSVCCV
 from widemargin.estimators.linear_svr import LinearSVR
+from widemargin.estimators.logistic_regression import LogisticRegression
+from widemargin.estimators.logistic_regression_cv import LogisticRegressionCV
 from widemargin.estimators.measure_svc import MeasureSVC
 from widemargin.estimators.measure_svc_cv import MeasureSVCCV
 from widemargin.estimators.ordinal_svc import ERRORS, OrdinalSVC
@@ -93,6 +96,7 @@ FORMAT_VERSION = 1
 ESTIMATORS: dict[str, Any] = {
     "LinearSVC": LinearSVC,
     "LinearSVR": LinearSVR,
+    "LogisticRegression": LogisticRegression,
     "LinearRanker": LinearRanker,
     "OrdinalSVC": OrdinalSVC,
     "MeasureSVC": MeasureSVC,
@@ -114,9 +118,9 @@ def save_model(model: BaseEstimator, path: str | os.PathLike) -> None:
     Parameters
     ----------
     model : fitted estimator
-        A `widemargin.LinearSVC`, `LinearSVR`, `LinearRanker`, `OrdinalSVC` or `MeasureSVC`; or a
-        `LinearSVCCV` or `MeasureSVCCV`, of which `best_estimator_` is written; or a pipeline of a
-        `TableFeatures` and one of these.
+        A `widemargin.LinearSVC`, `LinearSVR`, `LogisticRegression`, `LinearRanker`, `OrdinalSVC`
+        or `MeasureSVC`; or a `LinearSVCCV`, `LogisticRegressionCV` or `MeasureSVCCV`, of which
+        `best_estimator_` is written; or a pipeline of a `TableFeatures` and one of these.
     path : path-like
         Output file. An existing file is replaced.
 
@@ -127,7 +131,7 @@ def save_model(model: BaseEstimator, path: str | os.PathLike) -> None:
     """
     preparation, model = preparations.split(model)
     check_is_fitted(model)
-    if type(model) in (LinearSVCCV, MeasureSVCCV):
+    if type(model) in (LinearSVCCV, LogisticRegressionCV, MeasureSVCCV):
         model = model.best_estimator_
     name = type(model).__name__
     if type(model) is not ESTIMATORS.get(name):

@@ -11,7 +11,7 @@ from sklearn.base import is_regressor
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 
 from widemargin.arrays import on_host
-from widemargin.fitted import Calibrated, Classifier, Measured, Ordinal
+from widemargin.fitted import Calibrated, Classifier, Measured, Ordinal, Probabilistic
 from widemargin.labels import places_of
 from widemargin.metrics import mean_average_precision, ndcg, pairwise_accuracy
 from widemargin.sigmoids import probabilities
@@ -58,7 +58,7 @@ class Judged(NamedTuple):
     qid : ndarray of shape (n,) or None
         Query of each row.
     probabilities : ndarray of shape (n, n_classes) or None
-        Calibrated probabilities of the model's classes.
+        Probabilities of the model's classes.
     """
 
     scores: np.ndarray
@@ -137,7 +137,7 @@ def judge(model: Any, X: Any, y: ArrayLike, qid: ArrayLike | None = None) -> Jud
 
     Parameters
     ----------
-    model : fitted LinearSVC, LinearSVCCV, LinearRanker, OrdinalSVC or LinearSVR
+    model : fitted classifier, LinearRanker, OrdinalSVC or LinearSVR
     X : {array-like, sparse matrix} of shape (n, n_features), or rows on disk
     y : array-like of shape (n,)
         True targets, or true labels, of the same kind as the model's. A row whose label the model
@@ -181,6 +181,8 @@ def judge(model: Any, X: Any, y: ArrayLike, qid: ArrayLike | None = None) -> Jud
     chances = None
     if isinstance(model, Calibrated):
         chances = probabilities(scores.reshape(scores.shape[0], -1), model.sigmoids_)
+    elif isinstance(model, Probabilistic):
+        chances = model.probabilities_of(scores)
     qid = qid if isinstance(model, Measured) else None
     return Judged(scores, labels, names, true, known, known[places], qid, chances)
 

@@ -4,6 +4,7 @@ from widemargin.losses import HINGE, LOSSES, SMOOTH_HINGE, SQUARED_HINGE, Loss
 from widemargin.risk.base import (
     Bound,
     CodedRisk,
+    Curvature,
     Cut,
     Line,
     LineSums,
@@ -17,6 +18,7 @@ from widemargin.risk.logistic import LogisticRisk
 from widemargin.risk.margin import Hinge, MarginRisk, SquaredHinge
 from widemargin.risk.measures import Measure, measure_called
 from widemargin.risk.multiclass import CrammerSinger
+from widemargin.risk.multinomial import MultinomialRisk
 from widemargin.risk.pairwise import PairwiseHinge
 from widemargin.risk.targets import TargetRisk
 from widemargin.risk.top import AveragePrecision, PartialArea
@@ -30,6 +32,7 @@ __all__ = [
     "Bound",
     "CodedRisk",
     "CrammerSinger",
+    "Curvature",
     "Cut",
     "Hinge",
     "LabellingRisk",
@@ -39,6 +42,7 @@ __all__ = [
     "Loss",
     "MarginRisk",
     "Measure",
+    "MultinomialRisk",
     "PairwiseHinge",
     "PartialArea",
     "Risk",

@@ -238,6 +238,24 @@ class RowRisk(Risk):
         return weight * self.unpack(code) + other_weight * self.unpack(other)
 
 
+class Curvature(ABC):
+    """The second derivative of a risk at some scores: a quadratic form for each row."""
+
+    @abstractmethod
+    def times(self, U: Array) -> Array:
+        """Return the product with vectors of one number, or k, per row: (n,) or (n, k)."""
+
+    @property
+    @abstractmethod
+    def diagonal(self) -> Array:
+        """The second derivatives in each score, (n,) or (n, k)."""
+
+    @property
+    @abstractmethod
+    def total(self) -> Array:
+        """The second derivative in an offset, (1, 1) or (k, k)."""
+
+
 class SmoothRisk(RowRisk):
     """A sum of losses of single rows that have curvatures everywhere.
 
@@ -245,11 +263,8 @@ class SmoothRisk(RowRisk):
     """
 
     @abstractmethod
-    def slopes(self, S: Array, offset: Any = 0.0) -> tuple[Array, Any]:
-        """Return A at the scores S + offset, minus the slope there, and the curvatures.
-
-        The curvatures of a risk with one output are one number per row, (n,).
-        """
+    def slopes(self, S: Array, offset: Any = 0.0) -> tuple[Array, Curvature]:
+        """Return A at the scores S + offset, which is minus the slope there, and the curvature."""
 
     @abstractmethod
     def best_offset(self, S: Array) -> Any:

@@ -14,6 +14,7 @@ float64 counts as zero.
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy import ndarray as Array
@@ -22,7 +23,7 @@ from numpy.typing import ArrayLike
 from widemargin import threads
 from widemargin.arrays import as_array
 from widemargin.kernels import logistic as kernels
-from widemargin.risk.base import Bound, Cut, LineSums, SmoothRisk, balanced_sides
+from widemargin.risk.base import Bound, Curvature, Cut, LineSums, SmoothRisk, balanced_sides
 from widemargin.rounding import gamma
 
 # More than the relative error of a loss, of a slope or of an entropy, as they are computed here.
@@ -94,10 +95,10 @@ class LogisticRisk(SmoothRisk):
     def largest_lack(self, S: Array, error: Array) -> float:
         return math.inf  # no score is without a loss
 
-    def slopes(self, S: Array, offset: float = 0.0) -> tuple[Array, Array]:
+    def slopes(self, S: Array, offset: float = 0.0) -> tuple[Array, "RowCurvature"]:
         A, weight = np.empty(S.size), np.empty(S.size)
         threads.run(kernels.slopes, self._cut(4, S, float(offset), A, weight))
-        return A, weight
+        return A, RowCurvature(weight)
 
     def cut(self, S: Array) -> Cut:
         slope = np.empty(S.size)
@@ -186,6 +187,24 @@ class LogisticRisk(SmoothRisk):
                 break
             step = ahead
         return step
+
+
+@dataclass
+class RowCurvature(Curvature):
+    """One number per row."""
+
+    weight: Array  # (n,)
+
+    def times(self, U: Array) -> Array:
+        return self.weight * U
+
+    @property
+    def diagonal(self) -> Array:
+        return self.weight
+
+    @property
+    def total(self) -> Array:
+        return np.full((1, 1), self.weight.sum())
 
 
 class LogisticLine:

@@ -14,6 +14,7 @@ Scores are stored class by class (Fortran order), so that kernels can vectorise 
 """
 
 from collections.abc import Iterable
+from typing import Self
 
 import numpy as np
 from numpy import ndarray as Array
@@ -28,8 +29,8 @@ from widemargin.risk.base import Bound, Cut, RowLine, RowRisk, Slopes
 _ROOM = 16.0
 
 
-class CrammerSinger(RowRisk):
-    """A sum of multi-class hinge losses.
+class ClassRisk(RowRisk):
+    """Losses of rows with classes, whose dual variables are alpha_ij >= 0 of the wrong classes j.
 
     Parameters
     ----------
@@ -51,8 +52,37 @@ class CrammerSinger(RowRisk):
         """Index of each row's own class in (n, k) arrays."""
         return np.arange(self.y.size, like=self.y), self.y
 
-    def part(self, begin: int, end: int) -> "CrammerSinger":
-        return CrammerSinger(self.y[begin:end], self.cost[begin:end], *self.outputs)
+    def part(self, begin: int, end: int) -> Self:
+        return type(self)(self.y[begin:end], self.cost[begin:end], *self.outputs)
+
+    def signed(self, alpha: Array) -> Array:
+        A = -alpha
+        A[self._own] = alpha.sum(axis=1)
+        return A
+
+    def unsigned(self, A: Array) -> Array:
+        alpha = np.maximum(0.0, -A)
+        alpha[self._own] = 0.0
+        return alpha
+
+    def balanced(self, A: Array) -> Array:
+        alpha = self.unsigned(A)
+        factors = _balancing_factors(self._flow(alpha))
+        alpha *= move_to(factors, alpha)[self.y]
+        return self.signed(alpha)
+
+    def _flow(self, alpha: Array) -> Array:
+        """Return the flow between classes, (k, k): the sum of alpha_ij over rows of each class."""
+        (k,) = self.outputs
+        own_class = np.arange(k, like=self.y)[:, None] == self.y
+        return on_host(own_class.astype(np.float64) @ alpha)
+
+    def unpack(self, code: Array) -> Array:
+        return code
+
+
+class CrammerSinger(ClassRisk):
+    """A sum of multi-class hinge losses."""
 
     def value(self, S: Array) -> float:
         return float((self.cost * np.maximum(0.0, self._slack(S))).sum())
@@ -105,16 +135,6 @@ class CrammerSinger(RowRisk):
         middle = order[len(order) // 2]
         return near - near[middle]
 
-    def signed(self, alpha: Array) -> Array:
-        A = -alpha
-        A[self._own] = alpha.sum(axis=1)
-        return A
-
-    def unsigned(self, A: Array) -> Array:
-        alpha = np.maximum(0.0, -A)
-        alpha[self._own] = 0.0
-        return alpha
-
     def feasible(self, A: Array) -> Array:
         """Return dual variables near A: rows that exceed their cost are scaled down to it."""
         alpha = self.unsigned(A)
@@ -122,18 +142,6 @@ class CrammerSinger(RowRisk):
         over = total > self.cost
         alpha[over] *= (self.cost[over] / total[over])[:, None]
         return self.signed(alpha)
-
-    def balanced(self, A: Array) -> Array:
-        alpha = self.unsigned(A)
-        factors = _balancing_factors(self._flow(alpha))
-        alpha *= move_to(factors, alpha)[self.y]
-        return self.signed(alpha)
-
-    def _flow(self, alpha: Array) -> Array:
-        """Return the flow between classes, (k, k): the sum of alpha_ij over rows of each class."""
-        (k,) = self.outputs
-        own_class = np.arange(k, like=self.y)[:, None] == self.y
-        return on_host(own_class.astype(np.float64) @ alpha)
 
     def dual(self, A: Array) -> float:
         alpha = -A

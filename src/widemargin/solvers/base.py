@@ -10,7 +10,7 @@ from typing import Any
 from widemargin.data.rows import BlockRows, Rows, SingleRows
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
-from widemargin.risk import CrammerSinger, LogisticRisk, MarginRisk, Risk
+from widemargin.risk import CrammerSinger, LogisticRisk, MarginRisk, MultinomialRisk, Risk
 from widemargin.solvers.registry import Place, RiskKind
 
 
@@ -61,4 +61,6 @@ def kind_of(risk: Risk | None) -> RiskKind:
         return RiskKind.CRAMMER_SINGER
     if isinstance(risk, LogisticRisk):
         return RiskKind.LOGISTIC
+    if isinstance(risk, MultinomialRisk):
+        return RiskKind.MULTINOMIAL
     return RiskKind.MARGIN if isinstance(risk, MarginRisk) else RiskKind.ANY

@@ -7,6 +7,7 @@ at once. A new solver is a file with a class, see base.py, and an entry of `SOLV
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Literal
 
 #: between the names of a solver and of the one that took over from it, in `solver_`
@@ -29,6 +30,7 @@ class RiskKind(StrEnum):
     MARGIN = "two classes at a time"
     CRAMMER_SINGER = "multi_class='crammer_singer'"
     LOGISTIC = "logistic regression"
+    MULTINOMIAL = "multi_class='multinomial'"
     ANY = "any convex risk"  # such as the hinge over pairs of rows
 
 
@@ -80,13 +82,16 @@ class Declaration:
         return (rows is None or rows in self.rows) and (risk is None or risk in self.classes)
 
 
-def _coordinate_descent(name: str, summary: str) -> Declaration:
+def _coordinate_descent(
+    name: str, summary: str, more: Mapping[RiskKind, str] = MappingProxyType({})
+) -> Declaration:
     return Declaration(
         name=name,
         summary=summary,
         classes={
             RiskKind.MARGIN: "widemargin.solvers.coordinate:CoordinateDescent",
             RiskKind.CRAMMER_SINGER: "widemargin.solvers.multiclass_coordinate:MulticlassDescent",
+            **more,
         },
         arguments={"schedule": name},
         told=("seed",),
@@ -170,7 +175,11 @@ _BLOCK_MINIMIZATION = "widemargin.solvers.block_minimization:BlockMinimization"
 SOLVERS: dict[str, Declaration] = {
     solver.name: solver
     for solver in (
-        _coordinate_descent("dcd", "dual coordinate descent"),
+        _coordinate_descent(
+            "dcd",
+            "dual coordinate descent",
+            {RiskKind.LOGISTIC: "widemargin.solvers.logistic_descent:LogisticDescent"},
+        ),
         _coordinate_descent("acf", "dual coordinate descent with adaptive frequencies"),
         Declaration(
             name="newton",
@@ -178,6 +187,7 @@ SOLVERS: dict[str, Declaration] = {
             classes={
                 RiskKind.MARGIN: "widemargin.solvers.newton:Newton",
                 RiskKind.LOGISTIC: "widemargin.solvers.smooth_newton:SmoothNewton",
+                RiskKind.MULTINOMIAL: "widemargin.solvers.smooth_newton:SmoothNewton",
             },
             told=("seed",),
             rows=(Place.MEMORY, Place.PRODUCTS, Place.DISK, Place.GPU),

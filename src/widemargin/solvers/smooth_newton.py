@@ -39,7 +39,7 @@ from widemargin.certificate import (
 from widemargin.data.rows import GramRows, Rows
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
-from widemargin.risk import Line, SmoothRisk
+from widemargin.risk import Curvature, Line, SmoothRisk
 from widemargin.solvers.base import SharesPasses
 from widemargin.solvers.line_search import Penalty
 from widemargin.solvers.sharing import product
@@ -138,11 +138,11 @@ class _Run:
             self._move_offset()
         self.value = self._objective()
         while True:
-            curvatures, gradient = self._look()
+            curvature, gradient = self._look()
             self._check()
             if monitor.status != "running":
                 return State(self.coef, self.offset, self.alpha)
-            way = self._direction(gradient, curvatures)
+            way = self._direction(gradient, curvature)
             if not monitor.must_stop():
                 self._follow(*way)
             monitor.iteration += 1
@@ -156,10 +156,10 @@ class _Run:
         self.penalty = penalty
         return penalty + self.risk.value(self.scores + self.offset)
 
-    def _look(self) -> tuple[Any, tuple[Array, Any]]:
-        """Return curvatures and gradient; keep the dual variables if their value is the best."""
+    def _look(self) -> tuple[Curvature, tuple[Array, Any]]:
+        """Return curvature and gradient; keep the dual variables if their value is the best."""
         with self.monitor.phase("slopes"):
-            A, curvatures = self.risk.slopes(self.scores, self.offset)
+            A, curvature = self.risk.slopes(self.scores, self.offset)
             alpha = self.risk.unsigned(A)
             A = feasible_near(self.problem, alpha)  # with a sum of exactly zero
         combined = product(self.rows, "combine", A, self.monitor)
@@ -172,7 +172,7 @@ class _Run:
         if not self.value - gap <= self.best_dual:
             self.best_dual = self.value - gap
             self.alpha, self.combined = self.risk.unsigned(A), combined
-        return curvatures, (gradient, of_offset)
+        return curvature, (gradient, of_offset)
 
     def _check(self) -> None:
         """Tell the monitor of the gap: of a certificate, if the gap seems small enough."""
@@ -198,9 +198,9 @@ class _Run:
 
     # --- a step -----------------------------------------------------------------------------
 
-    def _follow(self, ahead: Array, shift: Any) -> None:
+    def _follow(self, ahead: Array, shift: Any, change: Array | None) -> None:
         """Move along a direction, to where the objective is nearly lowest."""
-        change = self._scores(ahead)
+        change = self._scores(ahead) if change is None else change
         with self.monitor.phase("line search"):
             line = self.risk.line(self.scores + self.offset, change + shift)
             a, b = float(np.vdot(ahead, ahead)), float(np.vdot(self.coef, ahead))
@@ -226,19 +226,26 @@ class _Run:
     def _move_offset(self) -> None:
         with self.monitor.phase("intercept"):
             self.offset = self.offset + self.risk.best_offset(self.scores + self.offset)
+            if self.coef.ndim > 1:  # what is added to the scores of all classes has no effect
+                self.offset = self.offset - self.offset.mean()
 
     # --- directions -------------------------------------------------------------------------
 
-    def _direction(self, gradient: tuple[Array, Any], curvatures: Any) -> tuple[Array, Any]:
-        """Return minus the inverse of the Hessian times the gradient, in w and in b."""
+    def _direction(
+        self, gradient: tuple[Array, Any], curvature: Curvature
+    ) -> tuple[Array, Any, Array | None]:
+        """Return minus the inverse of the Hessian times the gradient, in w and in b.
+
+        And X times its part in w, if it is known.
+        """
         rows = self.rows
         few = rows.n_features <= self.settings.cholesky_features and self.coef.ndim == 1
         if few and isinstance(rows, GramRows):
             with self.monitor.phase("direction"):
-                found = self._by_cholesky(rows, *gradient, curvatures)
+                found = self._by_cholesky(rows, *gradient, curvature.diagonal)
             if found is not None:
-                return found
-        return self._by_conjugate_gradients(*gradient, curvatures)
+                return *found, None
+        return self._by_conjugate_gradients(*gradient, curvature)
 
     def _by_cholesky(
         self, rows: GramRows, gradient: Array, of_offset: float, weight: Array
@@ -290,17 +297,27 @@ class _Run:
         return second, first
 
     def _by_conjugate_gradients(
-        self, gradient: Array, of_offset: Any, weight: Array
-    ) -> tuple[Array, Any]:
+        self, gradient: Array, of_offset: Any, curvature: Curvature
+    ) -> tuple[Array, Any, Array]:
+        """Return the direction, and X times its part in w."""
         rows, monitor = self.rows, self.monitor
-        total = float(weight.sum()) + self.stiffness
-        first = np.zeros_like(gradient)
-        if self.stiffness < math.inf:
-            first = product(rows, "combine", weight, monitor)
-            gradient = gradient - first * (of_offset / total)
-        scaling = np.ones_like(gradient)
-        if isinstance(rows, GramRows):
-            scaling = np.maximum(1.0, 1.0 + rows.combine_squares(weight) - first**2 / total)
+        has_offset, inverse = self.stiffness < math.inf, np.zeros((1, 1))
+        if has_offset:
+            total = curvature.total
+            total = total + self.stiffness * np.eye(len(total))
+            inverse = np.linalg.pinv(total, hermitian=True)
+
+        def best_shift(of_offset: Any) -> Any:
+            """Return the shift that takes away a gradient in b."""
+            shift = -(inverse @ np.atleast_1d(of_offset))
+            return shift if self.coef.ndim > 1 else float(shift[0])
+
+        change: Array = np.zeros_like(self.scores)
+        if np.any(of_offset):
+            gradient = gradient + product(
+                rows, "combine", curvature.times(change + best_shift(of_offset)), monitor
+            )
+        scaling = self._scaling(curvature)
         ahead, residual = np.zeros_like(gradient), -gradient
         scaled = residual / scaling
         way, size = scaled, float(np.vdot(residual, scaled))
@@ -308,19 +325,36 @@ class _Run:
         for _ in range(self.settings.cg_steps):
             if not size > enough or monitor.must_stop():
                 break
-            change = product(rows, "scores", way, monitor)
-            if self.stiffness < math.inf:
-                change = change - float(weight @ change) / total
-            image = product(rows, "combine", weight * change, monitor) + way
+            along = product(rows, "scores", way, monitor)
+            bent = curvature.times(along)
+            if has_offset:
+                bent = curvature.times(along + best_shift(bent.sum(axis=0)))
+            image = product(rows, "combine", bent, monitor) + way
             step = size / float(np.vdot(way, image))
             ahead += step * way
+            change += step * along
             residual = residual - step * image
             scaled = residual / scaling
             before, size = size, float(np.vdot(residual, scaled))
             way = scaled + (size / before) * way
             monitor.iteration += 1
-        shift = -(of_offset + float(first @ ahead)) / total
-        return ahead, shift
+        shift = best_shift(of_offset + curvature.times(change).sum(axis=0)) if has_offset else 0.0
+        return ahead, shift, change
+
+    def _scaling(self, curvature: Curvature) -> Array:
+        """Return the diagonal of the Hessian, shaped as the coefficients; or ones."""
+        rows, scaling = self.rows, np.ones_like(self.coef)
+        if not isinstance(rows, GramRows):
+            return scaling
+        diagonal = curvature.diagonal
+        first = np.zeros_like(self.coef)
+        if self.stiffness < math.inf:
+            first = product(rows, "combine", diagonal, self.monitor)
+        stiff = diagonal.sum(axis=0) + min(self.stiffness, 1.0)
+        columns = diagonal.reshape(rows.n_rows, -1).T
+        squares = [rows.combine_squares(np.ascontiguousarray(column)) for column in columns]
+        sums = np.stack(squares, axis=-1).reshape(self.coef.shape)
+        return np.maximum(1.0, 1.0 + sums - first**2 / np.maximum(stiff, 1e-300))
 
     def _forcing(self) -> float:
         """Return how accurate a direction shall be, as a fraction of the gradient."""
