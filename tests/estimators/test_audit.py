@@ -13,7 +13,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 
-from widemargin import LinearSVC, LinearSVR, audit, certify
+from widemargin import LinearSVC, LinearSVR, LogisticRegression, audit, certify
 from widemargin.losses import LOSSES, TARGET_LOSSES, Shape
 from widemargin.problem import Intercept
 
@@ -216,7 +216,7 @@ def test_a_time_limit_is_no_warning_and_leaves_a_true_bound():
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (SGD(loss="log_loss"), "minimises another objective"),
+        (SGD(loss="modified_huber"), "minimises another objective"),
         (SGD(penalty="l1"), "minimises another objective"),
         (svm.SVC(kernel="rbf"), "only kernel='linear'"),
         (svm.LinearSVC(penalty="l1", dual=False), "penalty='l1' is not offered"),
@@ -253,3 +253,65 @@ def test_bad_input():
     ours = LinearSVR(C=1.0).fit(X, y)
     with pytest.raises(ValueError, match="1 targets, and y has 2"):
         audit(ours, X, np.column_stack([y, y]))
+
+
+@settings(deadline=None, max_examples=12)
+@given(
+    data=data(),
+    C=st.sampled_from([0.1, 1.0, 10.0]),
+    solver=st.sampled_from(["lbfgs", "liblinear", "sgd"]),
+    steps=st.sampled_from([1, 5, 1000]),
+    k=st.sampled_from([2, 3]),
+)
+def test_logistic_regression(data, C, solver, steps, k):
+    """Against our own, solved to 1e-9 and without a start, and the plain formula."""
+    X, y, weight = data
+    if k > 2:
+        y = np.resize([0, 1, 2], len(y))
+        solver = "lbfgs" if solver == "liblinear" else solver
+    ours = {"C": C, "tol": 1e-9}
+    theirs = linear_model.LogisticRegression(C=C, solver=solver, max_iter=steps, random_state=0)
+    if solver == "sgd":
+        theirs = SGD(loss="log_loss", alpha=1 / (C * len(y)), max_iter=steps, random_state=0)
+        ours["multi_class"] = "ovr"
+    elif solver == "liblinear":
+        ours["penalized_intercept"] = True
+    theirs.fit(X, y, sample_weight=weight)
+    found = audit(theirs, X, y, weight)
+    best = LogisticRegression(**ours).fit(X, y, weight).certificate_
+    scores = np.asarray(X @ theirs.coef_.T + theirs.intercept_)
+    penalty = 0.5 * np.sum(theirs.coef_**2)
+    penalty += 0.5 * np.sum(theirs.intercept_**2) * (solver == "liblinear")
+    if k == 2:
+        loss = np.logaddexp(0.0, -np.where(y == theirs.classes_[1], 1, -1) * scores[:, 0])
+    elif solver == "sgd":
+        loss = np.logaddexp(0.0, np.where(y[:, None] == np.arange(3), -1, 1) * scores).sum(axis=1)
+    else:
+        own = np.take_along_axis(scores, y[:, None], axis=1)
+        loss = np.logaddexp.reduce(scores - own, axis=1)
+    primal = penalty + C * weight @ loss
+    assert found.certificate.primal == pytest.approx(primal, rel=1e-9)
+    assert found.certificate.dual <= best.primal
+    assert found.excess >= primal / best.primal - 1.0 - 1e-9
+    assert found.least_excess <= primal / best.dual - 1.0 + 1e-9
+    assert 1.0 + found.excess <= 1.0011 * primal / best.dual
+    assert certify(theirs, X, y, weight) == found.certificate
+
+
+def test_other_logistic_regressions_are_refused():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = scale(X)
+    fitted = linear_model.LogisticRegression(solver="saga", l1_ratio=0.5, max_iter=2)
+    if "l1_ratio" in fitted.get_params() and fitted.penalty == "deprecated":
+        with pytest.raises(ValueError, match="not l2"):
+            audit(fitted.fit(X, y), X, y)
+    endless = linear_model.LogisticRegression(C=np.inf, max_iter=2)
+    with pytest.raises(ValueError, match="infinite C"):
+        audit(endless.fit(X, y), X, y)
+    plain = linear_model.LogisticRegression(max_iter=3).fit(X, y)
+    coef = plain.coef_, plain.intercept_
+    found = audit(coef, X, y, C=1.0, loss="logistic", random_state=0)
+    assert found.certificate == audit(plain, X, y, random_state=0).certificate
+    assert isinstance(found.better, LogisticRegression)
+    less = found.better.update(X, y, remove=np.arange(10))
+    assert less.certificate_.relative_gap <= less.tol

@@ -27,7 +27,7 @@ from widemargin.estimators.validation import (
 from widemargin.labels import places_of
 from widemargin.monitor import raise_out_of_range
 from widemargin.problem import Intercept, Problem, State
-from widemargin.risk import Bound, MarginRisk
+from widemargin.risk import Bound, LogisticRisk, MarginRisk
 from widemargin.rounding import squares
 
 
@@ -39,7 +39,7 @@ class Audit:
     ----------
     certificate : Certificate
         The objective of the model's coefficients, and a lower bound on every objective.
-    better : LinearSVC or LinearSVR
+    better : LinearSVC, LinearSVR or LogisticRegression
         A model of the same problem, trained from there until `tol`, with its own certificate.
     """
 
@@ -89,9 +89,9 @@ def audit(
     Parameters
     ----------
     model : fitted estimator, or tuple of (coef, intercept)
-        scikit-learn's LinearSVC, LinearSVR, SVC and SVR with kernel="linear", SGDClassifier; what
-        `read_liblinear` returns; or a model of ours. A plain model is (coef, intercept), with None
-        for no intercept, and needs C and loss.
+        scikit-learn's LinearSVC, LinearSVR, SVC and SVR with kernel="linear", SGDClassifier,
+        LogisticRegression; what `read_liblinear` returns; or a model of ours. A plain model is
+        (coef, intercept), with None for no intercept, and needs C and loss.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_targets)
     sample_weight : array-like of shape (n_samples,), default=None
@@ -101,8 +101,9 @@ def audit(
     max_time : float or None, default=None
         Seconds that our training may take.
     **parameters
-        Parameters of `LinearSVC` or `LinearSVR`. They say what `model` minimises where it does not
-        tell, or how to train: C, loss, penalized_intercept, solver, n_jobs.
+        Parameters of `LinearSVC`, `LinearSVR` or `LogisticRegression`. They say what `model`
+        minimises where it does not tell, or how to train: C, loss, penalized_intercept, solver,
+        n_jobs.
 
     Returns
     -------
@@ -173,6 +174,10 @@ def _looked_at(problem: Problem, state: State) -> tuple[Bound, State]:
         raise_out_of_range(primal.value, 0.0)
     if primal.value > problem.risk.at_zero:
         return primal, State.zero(problem)
+    if isinstance(problem.risk, LogisticRisk):
+        slope = problem.risk.cut(scores + state.offset).slope
+        alpha = problem.risk.unsigned(feasible_near(problem, problem.risk.unsigned(-slope)))
+        return primal, State(state.coef, state.offset, alpha)
     if not isinstance(problem.risk, MarginRisk):
         return primal, state
     slope = problem.risk.cut(scores + state.offset).slope

@@ -16,6 +16,7 @@ from widemargin.estimators.label_sets import LabelMatrix, label_matrix
 from widemargin.estimators.linear_ranker import LinearRanker
 from widemargin.estimators.linear_svc import LinearSVC
 from widemargin.estimators.linear_svr import LinearSVR
+from widemargin.estimators.logistic_regression import LogisticRegression
 from widemargin.estimators.measure_svc import MeasureSVC
 from widemargin.estimators.order import check_grades
 from widemargin.estimators.problems import ProblemSet, make_problems, with_constant
@@ -147,7 +148,7 @@ def _labels(model: BaseEstimator, y: Vector) -> LabelMatrix | None:
 
 def _is_foreign(model: Any) -> bool:
     """Return whether a model has no dual variables because another library trained it."""
-    if isinstance(model, LinearSVC | LinearSVR):
+    if isinstance(model, LinearSVC | LinearSVR | LogisticRegression):
         return "coef_" in vars(model) and "dual_variables_" not in vars(model)
     return isinstance(model, tuple) or type(model).__module__.split(".")[0] == "sklearn"
 

@@ -3,8 +3,11 @@
 scikit-learn's LinearSVC, LinearSVR   1/2 |w|^2 + 1/2 (b / intercept_scaling)^2 + C sum_i loss
 SVC, SVR with kernel="linear"         1/2 |w|^2 + C sum_i loss, b not penalised
 SGDClassifier                         alpha / 2 |w|^2 + 1/n sum_i loss: C = 1 / (alpha n)
+LogisticRegression                    1/2 |w|^2 + C sum_i loss, all classes in one problem, b not
+                                      penalised; of solver="liblinear" as in LinearSVC
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,10 +19,12 @@ from sklearn.utils.validation import check_is_fitted
 from widemargin.arrays import Vector, dense
 from widemargin.estimators.linear_svc import LinearSVC
 from widemargin.estimators.linear_svr import LinearSVR
+from widemargin.estimators.logistic_regression import LogisticRegression
+from widemargin.estimators.problems import LOGISTIC
 from widemargin.estimators.validation import check_labels, check_positive
 from widemargin.losses import LOSSES, TARGET_LOSSES
 
-Ours = LinearSVC | LinearSVR
+Ours = LinearSVC | LinearSVR | LogisticRegression
 
 
 def as_ours(model: Any, y: Vector, **parameters: Any) -> Ours:
@@ -65,13 +70,17 @@ def _plain(model: tuple, y: Vector, parameters: dict[str, Any]) -> Ours:
             )
     coef, intercept = model
     loss = parameters["loss"]
-    if loss not in LOSSES and loss not in TARGET_LOSSES:
-        raise ValueError(
-            f"loss must be one of {', '.join([*LOSSES, *TARGET_LOSSES])}, not {loss!r}"
+    known = [*LOSSES, LOGISTIC, *TARGET_LOSSES]
+    if loss not in known:
+        raise ValueError(f"loss must be one of {', '.join(known)}, not {loss!r}")
+    kind: type = LinearSVC if loss in LOSSES else LinearSVR
+    if loss == LOGISTIC:
+        kind, parameters = (
+            LogisticRegression,
+            {k: parameters[k] for k in parameters if k != "loss"},
         )
-    kind = LinearSVC if loss in LOSSES else LinearSVR
     given = {"fit_intercept": intercept is not None} | _known(kind, parameters)
-    classes = np.unique(check_labels(y)) if kind is LinearSVC else None
+    classes = None if kind is LinearSVR else np.unique(check_labels(y))
     return _with_coefficients(
         kind(**given), coef, 0.0 if intercept is None else intercept, classes
     )
@@ -91,7 +100,7 @@ def _with_coefficients(ours: Ours, coef: Any, intercept: Any, classes: np.ndarra
     if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
         raise ValueError("the model's coefficients are not finite")
     ours._check_parameters()
-    if isinstance(ours, LinearSVC):
+    if not isinstance(ours, LinearSVR):
         assert classes is not None
         expected = 1 if len(classes) == 2 else len(classes)
         if len(coef) != expected:
@@ -128,14 +137,37 @@ def _of_svr(model: svm.SVR, n_rows: int) -> tuple[type, dict[str, Any]]:
 
 
 def _of_sgd(model: linear_model.SGDClassifier, n_rows: int) -> tuple[type, dict[str, Any]]:
-    if model.penalty != "l2" or model.loss not in LOSSES:
+    if model.penalty != "l2" or model.loss not in (*LOSSES, "log_loss"):
         raise ValueError(
             f"an SGDClassifier with loss={model.loss!r} and penalty={model.penalty!r} minimises "
-            f"another objective: the loss must be one of {', '.join(LOSSES)}, the penalty 'l2'"
+            f"another objective: the loss must be one of {', '.join(LOSSES)}, log_loss, the "
+            "penalty 'l2'"
         )
     check_positive("alpha", model.alpha)
-    read = _common(model, "loss", "class_weight", "fit_intercept")
-    return LinearSVC, read | {"C": 1.0 / (model.alpha * n_rows)}
+    read = _common(model, "class_weight", "fit_intercept") | {"C": 1.0 / (model.alpha * n_rows)}
+    if model.loss == "log_loss":
+        return LogisticRegression, read | {"multi_class": "ovr"}
+    return LinearSVC, read | {"loss": model.loss}
+
+
+def _of_logistic(
+    model: linear_model.LogisticRegression, n_rows: int
+) -> tuple[type, dict[str, Any]]:
+    given = model.get_params(deep=False)
+    if given["penalty"] not in ("l2", "deprecated") or given["l1_ratio"] not in (None, 0, 0.0):
+        raise ValueError("a LogisticRegression whose penalty is not l2 has another objective")
+    if not math.isfinite(given["C"]):
+        raise ValueError("a LogisticRegression with an infinite C has no penalty, and no proof")
+    read = _common(model, "C", "class_weight", "fit_intercept")
+    # Before scikit-learn 1.8 it had multi_class, and wrote two classes as one problem with "ovr".
+    multi_class = given.get("multi_class", "deprecated")
+    if multi_class == "multinomial" and len(model.classes_) == 2:
+        raise ValueError("two classes with multi_class='multinomial' have another objective")
+    one_by_one = given["solver"] == "liblinear" or multi_class == "ovr"
+    read["multi_class"] = "ovr" if one_by_one else "multinomial"
+    if given["solver"] == "liblinear":
+        read |= _liblinear_intercept(model)
+    return LogisticRegression, read
 
 
 def _common(model: BaseEstimator, *names: str) -> dict[str, Any]:
@@ -158,4 +190,5 @@ _TRANSLATIONS: dict[type, Callable[[Any, int], tuple[type, dict[str, Any]]]] = {
     svm.SVC: _of_svc,
     svm.SVR: _of_svr,
     linear_model.SGDClassifier: _of_sgd,
+    linear_model.LogisticRegression: _of_logistic,
 }

@@ -29,6 +29,7 @@ from widemargin.estimators.problems import (
     warm_starts,
     with_constant,
 )
+from widemargin.estimators.updating import Updating
 from widemargin.estimators.validation import (
     check_bytes,
     check_choice,
@@ -79,7 +80,7 @@ class LogisticClassifier(LinearClassifier):
         return one_versus_rest(scores.reshape(scores.shape[0], -1))
 
 
-class LogisticRegression(LogisticClassifier):
+class LogisticRegression(Updating, LogisticClassifier):
     """Logistic regression with a certificate.
 
     Minimises, for two classes, ::
