@@ -19,7 +19,7 @@ import sklearn.datasets
 from sklearn import svm
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import SGDClassifier
+from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.preprocessing import scale
 
 from benchmarks.machine import describe
@@ -35,6 +35,7 @@ MODELS = {
     "LinearSVC": lambda: svm.LinearSVC(random_state=0),
     "LinearSVC, hinge": lambda: svm.LinearSVC(loss="hinge", random_state=0),
     "SGDClassifier": lambda: SGDClassifier(random_state=0),
+    "LogisticRegression": lambda: LogisticRegression(),
 }
 OF_TARGETS = {
     "LinearSVR": lambda: svm.LinearSVR(random_state=0),
