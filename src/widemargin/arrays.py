@@ -30,6 +30,23 @@ def as_array(values: Any, dtype: DTypeLike) -> np.ndarray:
     return values.astype(dtype, copy=False)
 
 
+class _Writeable:
+    """Read-only memory under an interface that calls it writeable."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array  # keeps the memory alive
+        address, _ = array.__array_interface__["data"]
+        self.__array_interface__ = {**array.__array_interface__, "data": (address, False)}
+
+
+def for_kernels(array: np.ndarray) -> np.ndarray:
+    """Return an array that kernels only read, marked as writeable; it is not copied.
+
+    Numba compiles a kernel once more for each argument that is read-only.
+    """
+    return array if array.flags.writeable else np.asarray(_Writeable(array))
+
+
 def on_host(array: Any) -> Any:
     """Return the array on the host; no copy if it is there."""
     return array.get() if hasattr(array, "get") else array

@@ -12,8 +12,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numba.core import config, event
+from sklearn.datasets import make_classification
 
+from widemargin import LinearSVC, LinearSVR
 from widemargin.kernels import jit
 from widemargin.monitor import Monitor
 
@@ -232,3 +235,38 @@ class TestClock:
         before = jit.clock()
         kernel(2.0)  # a reading as it begins, and one as it ends
         assert jit.clock() == before + 2.0
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "CSR"])
+@pytest.mark.parametrize("solver", ["acf", "dcd", "newton", "ocas"])
+def test_read_only_arrays_need_no_compilation_of_their_own(solver, sparse):
+    X, y = make_classification(60, 5, random_state=0)
+    train = {"hinge": LinearSVC, "absolute_error": LinearSVR}
+    models = [kind(loss=loss, solver=solver, tol=0.1) for loss, kind in train.items()]
+    compiled = []
+    for writeable in (True, False):
+        y = y.astype(np.float64)
+        rows = sp.csr_array(X) if sparse else X.copy()
+        for array in (rows.data, rows.indices, rows.indptr) if sparse else (rows,):
+            array.flags.writeable = writeable
+        y.flags.writeable = writeable
+        compiled.append([])
+        with listening(compiled[-1]):
+            for model in models:
+                model.fit(rows, y)
+                model.predict(rows)
+    assert compiled[1] == []
+
+
+@contextlib.contextmanager
+def listening(names):
+    """Have the names of the functions that Numba compiles or loads."""
+    loads = jit._Cache.load_overload
+
+    def load_overload(self, sig, target_context):
+        names.append(self._name)
+        return loads(self, sig, target_context)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jit._Cache, "load_overload", load_overload)
+        yield

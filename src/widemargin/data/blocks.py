@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import DTypeLike
 
+from widemargin.arrays import for_kernels
 from widemargin.data.formats import MAX_FEATURES, ShardError
 from widemargin.data.memory import CsrRows
 from widemargin.kernels import blocks as kernels
@@ -193,7 +194,7 @@ def _decoded(batch: pa.RecordBatch, origin: Origin, check: bool) -> Arrays:
         _check_range(indices, indptr, origin)
     with np.errstate(over="ignore"):  # check_block reports values that are not finite
         values = values.astype(np.float32, copy=False)
-    return _lent(values), _lent(_uint32(indices)), _lent(_uint32(indptr))
+    return for_kernels(values), for_kernels(_uint32(indices)), for_kernels(_uint32(indptr))
 
 
 def _lists(batch: pa.RecordBatch, name: str, origin: Origin) -> tuple[np.ndarray, np.ndarray]:
@@ -244,22 +245,6 @@ def _mapped(batch: pa.RecordBatch, features: "FeatureMap", origin: Origin) -> Ar
 def _uint32(integers: np.ndarray) -> np.ndarray:
     """Return integers that fit uint32 as uint32, without a copy if they have 32 bits."""
     return integers.view(np.uint32) if integers.itemsize == 4 else integers.astype(np.uint32)
-
-
-class _Memory:
-    """Marks Arrow's read-only memory as writeable, without a copy.
-
-    Nobody writes to it. But Numba would compile kernels a second time for read-only arrays.
-    """
-
-    def __init__(self, array: np.ndarray) -> None:
-        self.array = array  # keeps the memory alive
-        address, _ = array.__array_interface__["data"]
-        self.__array_interface__ = {**array.__array_interface__, "data": (address, False)}
-
-
-def _lent(array: np.ndarray) -> np.ndarray:
-    return array if array.flags.writeable else np.asarray(_Memory(array))
 
 
 def narrowed(arrays: Arrays, n_features: int) -> Arrays:

@@ -10,6 +10,7 @@ from numpy import ndarray as Array
 from scipy.linalg.blas import dsyrk
 
 from widemargin import threads
+from widemargin.arrays import for_kernels
 from widemargin.data.rows import Index, LeverageRows, PreciseRows, Rows, SingleRows
 from widemargin.kernels import precise
 from widemargin.kernels import rows as kernels
@@ -171,7 +172,7 @@ class DenseRows(RowsInMemory):
             raise ValueError(f"X must have two dimensions, it has {X.ndim}")
         dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
         self.matrix = np.ascontiguousarray(X, dtype=dtype)
-        self.arrays = (self.matrix,)
+        self.arrays = (for_kernels(self.matrix),)
         self.n_rows, self.n_features = self.matrix.shape
         self.dtype = self.matrix.dtype
 
@@ -197,7 +198,7 @@ class DenseRows(RowsInMemory):
         return DenseRows(self.matrix - np.where(far, low + 0.5 * width, 0.0))
 
     def _copy_scaled(self, index: Array, factor: Array, center: Array, out: Array) -> None:
-        kernels.copy_scaled(self.matrix, index, factor, center, out)
+        kernels.copy_scaled(self.arrays[0], index, factor, center, out)
 
     _moments = RowsInMemory._dense_moments
 
@@ -280,7 +281,9 @@ def csr_arrays(X: scipy.sparse.csr_matrix) -> tuple[Array, Array, Array]:
 
 
 def _arrays(X: scipy.sparse.csr_matrix) -> tuple[Array, Array, Array]:
-    return np.ascontiguousarray(X.data), _unsigned(X.indices), _unsigned(X.indptr)
+    arrays = np.ascontiguousarray(X.data), _unsigned(X.indices), _unsigned(X.indptr)
+    values, indices, indptr = map(for_kernels, arrays)
+    return values, indices, indptr
 
 
 def _unsigned(integers: Array) -> Array:

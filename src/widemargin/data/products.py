@@ -7,7 +7,7 @@ import scipy.sparse
 from numpy import ndarray as Array
 
 from widemargin import threads
-from widemargin.arrays import Matrix
+from widemargin.arrays import Matrix, for_kernels
 from widemargin.data.memory import csr_arrays
 from widemargin.kernels import rows as kernels
 
@@ -30,7 +30,7 @@ def product(X: Matrix, W: Array) -> Array:
 
 def _by_kernel(X: Matrix, W: Array, scores: Array) -> Callable[[int, int], None]:
     """Return a function (begin, end) by which these rows of `scores` receive X W."""
-    arrays = csr_arrays(X) if scipy.sparse.issparse(X) else (X,)
+    arrays = csr_arrays(X) if scipy.sparse.issparse(X) else (for_kernels(X),)
     kernel: Callable = kernels.scores
     if W.ndim > 1:
         # Coefficients by features are read in order, but are not worth a copy for few rows.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from widemargin.arrays import Matrix
+from widemargin.arrays import Matrix, for_kernels
 from widemargin.data import Rows
 from widemargin.estimators.problems import OneByOne, intercept_of, row_costs
 from widemargin.losses import TARGET_LOSSES, Loss, Shape
@@ -26,7 +26,7 @@ class PerTarget(OneByOne):
 
     def __getitem__(self, index: int) -> Problem:
         column = self.y if self.y.ndim == 1 else self.y[:, index]
-        risk = TargetRisk(np.ascontiguousarray(column), self.cost, self.loss)
+        risk = TargetRisk(for_kernels(np.ascontiguousarray(column)), self.cost, self.loss)
         return Problem(self.rows, risk, self.intercept)
 
     def states(self, coef: np.ndarray, intercept: np.ndarray, dual: Matrix) -> list[State]:

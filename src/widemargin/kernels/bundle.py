@@ -213,7 +213,8 @@ def ascend(H, c, N, z, nu, tolerance):
     m, q = N.shape
     M = _definite(H, N)
     L, ahead, change = np.empty((m, m)), np.empty(m), np.empty(q)
-    free, size = np.empty(m, dtype=np.int64), 0
+    # A plain 0 would be a type of its own, for which kernels would be compiled once more.
+    free, size = np.empty(m, dtype=np.int64), np.intp(0)
     shut = np.empty(m, dtype=np.bool_)  # neither free nor left out
     left_out = np.zeros(m, dtype=np.bool_)  # promised what it could not hold, where z was
     gradient = np.empty(m)

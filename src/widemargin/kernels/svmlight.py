@@ -145,12 +145,12 @@ def _read_number(text, at):
     if negative or text[at] == _PLUS:
         at += 1
     begin = at
-    mantissa, at = _read_digits(text, at, np.int64(0), _LARGEST_MANTISSA)
+    mantissa, at = _read_digits(text, at, np.int64(0), np.int64(_LARGEST_MANTISSA))
     n_digits = at - begin
     exponent = np.int64(0)
     if text[at] == _DOT:
         begin = at + 1
-        mantissa, at = _read_digits(text, begin, mantissa, _LARGEST_MANTISSA)
+        mantissa, at = _read_digits(text, begin, mantissa, np.int64(_LARGEST_MANTISSA))
         exponent = begin - at
         n_digits += at - begin
     if n_digits == 0:
@@ -161,7 +161,7 @@ def _read_number(text, at):
         if downward or text[at] == _PLUS:
             at += 1
         begin = at
-        shift, at = _read_digits(text, at, np.int64(0), _EXPONENT_CAP)
+        shift, at = _read_digits(text, at, np.int64(0), np.int64(_EXPONENT_CAP))
         if at == begin:
             return _MALFORMED, 0.0, at
         exponent += -shift if downward else shift
@@ -300,7 +300,7 @@ def parse_lines(
             previous = np.int64(0)
             while text[at] != _NEWLINE and text[at] != _HASH:
                 token = at
-                index, at = _read_digits(text, at, np.int64(0), MAX_INDEX)
+                index, at = _read_digits(text, at, np.int64(0), np.int64(MAX_INDEX))
                 if at == token or text[at] != _COLON:
                     only_digits = at > token and _ends_token(text[at])
                     error = COLON_MISSING if only_digits else BAD_INDEX

@@ -33,6 +33,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from widemargin.arrays import for_kernels
 from widemargin.certificate import lower_bound, upper_bound
 from widemargin.data.rows import SingleRows
 from widemargin.kernels.descent import CHECK
@@ -75,7 +76,7 @@ class _Descent(Descent):
         self.schedule = SCHEDULES[solver.schedule](counted, rows.n_rows, solver.seed, visits)
         pauses = self.schedule.pauses
         self.forecast = self._forecast(self.n_counted, rows.n_entries, pauses=pauses)
-        self.norms = rows.squared_norms()
+        self.norms = for_kernels(rows.squared_norms())
         self.worked_on_faces = 0.0  # in passes
         self.left_by_face = np.inf  # the gap left by the last joint step, if it is known
         self.put_off = False  # whether the last check was postponed

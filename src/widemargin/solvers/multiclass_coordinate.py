@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from widemargin import threads
+from widemargin.arrays import for_kernels
 from widemargin.certificate import lower_bound, upper_bound
 from widemargin.data.rows import SingleRows
 from widemargin.kernels import multiclass as kernels
@@ -62,7 +63,7 @@ class _Descent(Descent):
         self.empty = np.setdiff1d(np.arange(self.k), self.y[counted])
         visits = self.settings.visits
         self.schedule = _SCHEDULES[solver.schedule](counted, rows.n_rows, solver.seed, visits)
-        self.norms = rows.squared_norms()
+        self.norms = for_kernels(rows.squared_norms())
         self.rows = _to_visit(rows, self.settings.worth_csr)
         self.forecast = self._forecast(self.n_counted, self.k * self.rows[0].size)
         self._start_from(state)

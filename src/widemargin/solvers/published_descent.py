@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from widemargin.arrays import for_kernels
 from widemargin.certificate import certificate_of, lower_bound, upper_bound
 from widemargin.data.rows import SingleRows
 from widemargin.kernels import published as kernels
@@ -101,7 +102,7 @@ class _Run(ABC):
         self.rows = np.flatnonzero(risk.cost > 0.0).astype(np.uint32)
         alpha = risk.feasible(state.dual * risk.y) * risk.y
         self.visits = Visits(problem, alpha, rows.combine(alpha * risk.y))
-        self.norms = rows.squared_norms()
+        self.norms = for_kernels(rows.squared_norms())
         self.shrunk = np.zeros(rows.n_rows, dtype=bool)
         self.extremes = np.zeros(2)
         self.sweeps = 0

@@ -34,7 +34,7 @@ def ascend(
     unit = np.abs(E).max(axis=0, initial=0.0)
     unit[unit == 0.0] = 1.0
     # All constraints get about the same size, also that of a class of little weight.
-    N = np.column_stack([np.ones(len(c)), E / unit])
+    N = np.ascontiguousarray(np.column_stack([np.ones(len(c)), E / unit]))
     multipliers = np.append(nu[0], nu[1 + held] * unit)
     bundle.ascend(np.ascontiguousarray(H), c, N, z, multipliers, tolerance)
     nu[0], nu[1 + held] = multipliers[0], multipliers[1:] / unit
