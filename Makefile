@@ -8,6 +8,9 @@ OLDEST := .venv-oldest
 DOCS_VENV := .venv-docs
 GRIDS := text tall classes small
 MINUTES ?= 10
+# Each process begins with another part of the tests: side by side in one file, both would compile
+# the same kernels.
+IN_PARALLEL := -n 2 --dist worksteal
 BASE ?= main
 
 .DEFAULT_GOAL := help
@@ -22,10 +25,10 @@ demo: $(VENV)/test.stamp ## train, certify and compare on small data
 	$(BIN)/widemargin demo
 
 test: $(VENV)/test.stamp ## run the tests
-	$(BIN)/python -m pytest -n 2 -q
+	$(BIN)/python -m pytest $(IN_PARALLEL) -q
 
 test-oldest: $(OLDEST)/stamp ## run the tests with the lowest versions of all dependencies
-	$(OLDEST)/bin/python -m pytest -n 2 -q
+	$(OLDEST)/bin/python -m pytest $(IN_PARALLEL) -q
 
 test-gpu: ## run the tests that need a GPU, with the Python that has CuPy
 	PYTHONPATH=src $(PYTHON) -m pytest -q -m gpu tests/gpu

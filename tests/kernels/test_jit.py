@@ -242,7 +242,9 @@ class TestClock:
 def test_read_only_arrays_need_no_compilation_of_their_own(solver, sparse):
     X, y = make_classification(60, 5, random_state=0)
     train = {"hinge": LinearSVC, "absolute_error": LinearSVR}
-    models = [kind(loss=loss, solver=solver, tol=0.1) for loss, kind in train.items()]
+    models = [
+        kind(loss=loss, solver=solver, tol=0.1, random_state=0) for loss, kind in train.items()
+    ]
     compiled = []
     for writeable in (True, False):
         y = y.astype(np.float64)

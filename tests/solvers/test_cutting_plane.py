@@ -138,6 +138,15 @@ def test_weights_that_do_not_balance_prove_nothing():
     assert_nothing_is_lost(monitor)
 
 
+def test_what_is_left_of_a_weight_is_no_imbalance():
+    """All planes with a weight balance, but for one of weight 1e-33: the bound counts."""
+    X = 3.0 * np.random.RandomState(0).uniform(size=(20, 3))
+    risk = Hinge(np.where(X[:, 0] < 1.0, 1, -1), np.ones(20))
+    _, monitor = solve(Problem(as_rows(X), risk, Intercept.FREE), max_iter=100)
+    assert monitor.status == "converged"
+    assert monitor.iteration < 100
+
+
 @pytest.mark.parametrize(("seed", "n", "d", "k"), RUNAWAYS)
 def test_offsets_of_classes_that_hardly_count(seed, n, d, k):
     """Classes without rows, or of little weight beside others, hold hardly on to their offsets."""

@@ -28,6 +28,9 @@ from widemargin.solvers.settings import CuttingPlaneSettings
 _ROUNDING = 1e-12
 # A solution may be worse by this fraction of the tolerance.
 _WORSE = 0.01
+# An imbalance is a rounding error if it is this fraction of the largest slope: where planes that
+# balance by themselves have all the weight, what is left of the others' may be 1e-33.
+_NOTHING = 1e-25
 
 
 class Bundle:
@@ -137,8 +140,9 @@ class Bundle:
         if value >= self._value - _ROUNDING * height - _WORSE * tolerance:
             z[:], self.nu = trial, nu
             # If the slopes of these weights do not balance, they prove less than this value.
-            imbalance, terms = np.abs(trial @ self.e[:m]), trial @ np.abs(self.e[:m])
-            if np.all(imbalance <= UNBALANCED * terms):
+            sizes = np.abs(self.e[:m])
+            most = np.maximum(UNBALANCED * (trial @ sizes), _NOTHING * sizes.max(axis=0))
+            if np.all(np.abs(trial @ self.e[:m]) <= most):
                 self._value = max(value, self._value)
         return there.weighted_sum(-z, self.a), -self.nu[1:]
 
