@@ -26,7 +26,9 @@ ALLOWED = {
     "risk": {"arrays", "kernels", "losses", "passes", "rounding", "threads"},
     "problem": {"data", "risk"},
     "row_sums": {"arrays", "data", "risk", "problem", "rounding"},
+    "hull_bounds": {"data", "risk", "problem", "rounding", "row_sums"},
     "certificate": {
+        "hull_bounds",
         "arrays",
         "data",
         "markup",
@@ -59,6 +61,7 @@ ALLOWED = {
     "plot": {"curves", "estimators", "fitted"},
     "onnx": {"arrays", "estimators", "labels"},
     "solvers": {
+        "hull_bounds",
         "losses",
         "arrays",
         "passes",

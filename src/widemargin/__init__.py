@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from widemargin.estimators.measure_svc import MeasureSVC
     from widemargin.estimators.measure_svc_cv import MeasureSVCCV
     from widemargin.estimators.measuring import tune_threshold
+    from widemargin.estimators.one_class_svm import LinearOneClassSVM
     from widemargin.estimators.ordinal_svc import OrdinalSVC
     from widemargin.estimators.path import svm_path
     from widemargin.estimators.path_certificate import PathCertificate, certify_path
@@ -34,6 +35,7 @@ __all__ = [
     "Audit",
     "Certificate",
     "FourierFeatures",
+    "LinearOneClassSVM",
     "LinearRanker",
     "LinearSVC",
     "LinearSVCCV",
@@ -63,6 +65,7 @@ _HOMES = {
     "Audit": "widemargin.estimators.audit",
     "Certificate": "widemargin.certificate",
     "FourierFeatures": "widemargin.estimators.kernel_features",
+    "LinearOneClassSVM": "widemargin.estimators.one_class_svm",
     "LinearRanker": "widemargin.estimators.linear_ranker",
     "LinearSVC": "widemargin.estimators.linear_svc",
     "LinearSVCCV": "widemargin.estimators.linear_svc_cv",

@@ -26,9 +26,10 @@ from numpy import ndarray as Array
 
 from widemargin.arrays import move_to, parts_of
 from widemargin.data.rows import BlockRows, PreciseRows, Rows
+from widemargin.hull_bounds import hull_bounds
 from widemargin.markup import CertificateInNotebooks
 from widemargin.problem import Intercept, Problem, State, Tangents
-from widemargin.risk import Bound, CodedRisk, MarginRisk, Risk, RowRisk
+from widemargin.risk import Bound, CodedRisk, LowestMean, MarginRisk, Risk, RowRisk
 from widemargin.risk.base import Offset
 from widemargin.rounding import SUM, gamma, squares
 from widemargin.row_sums import (
@@ -70,12 +71,16 @@ class Certificate(CertificateInNotebooks):
         One per class if several problems were solved; their sum is this certificate.
     rounding : float
         How much of the gap is due to bounds on rounding errors, which both values include.
+    floor : float
+        0, unless objectives may be negative, as those of one-class problems. Then the relative
+        gap is a fraction of -dual, or of this number if that is larger.
     """
 
     primal: float
     dual: float
     parts: tuple["Certificate", ...] = ()
     rounding: float = field(default=0.0, compare=False)
+    floor: float = field(default=0.0, compare=False)
 
     @property
     def gap(self) -> float:
@@ -85,7 +90,8 @@ class Certificate(CertificateInNotebooks):
     @property
     def relative_gap(self) -> float:
         """The gap as a fraction of the primal value, which is compared with `tol`."""
-        return self.gap / self.primal if self.primal != 0.0 else 0.0
+        size = self.primal if self.floor == 0.0 else max(-self.dual, self.floor)
+        return self.gap / size if size != 0.0 else 0.0
 
     @classmethod
     def total(cls, parts: Iterable[Any]) -> "Certificate":
@@ -101,6 +107,8 @@ class Certificate(CertificateInNotebooks):
         """Return plain numbers, for JSON."""
         record = asdict(self) | {"gap": self.gap, "relative_gap": self.relative_gap}
         record["parts"] = [part.as_dict() for part in self.parts]
+        if self.floor == 0.0:
+            del record["floor"]
         return record
 
     def bound_in_words(self) -> str:
@@ -109,6 +117,8 @@ class Certificate(CertificateInNotebooks):
         This is relative to the dual value. The optimum is at least that, so the sentence is true
         for any gap.
         """
+        if self.floor > 0.0:
+            return self._negative_in_words()
         if self.primal == 0.0:  # objectives are never negative
             return "proved optimal"
         if self.dual > self.primal:
@@ -122,6 +132,17 @@ class Certificate(CertificateInNotebooks):
             return f"proved at most {times_at_most(self.primal, self.dual)} times the optimum"
         bound = percent_at_most(Fraction(self.primal) / Fraction(self.dual) - 1)
         return f"proved within {bound} of the optimum"
+
+    def _negative_in_words(self) -> str:
+        if self.dual > self.primal:
+            return "with a lower bound above it: neither is to be trusted"
+        if self.primal == 0.0 and -self.dual <= self.floor:
+            return "proved optimal: no direction keeps the rows from the origin"
+        if not self.primal < 0.0:
+            return "with no useful bound on its distance to the optimum"
+        # The optimum is below the primal value, and so larger in size.
+        excess = Fraction(self.gap) / Fraction(-self.primal)
+        return f"proved within {percent_at_most(excess)} of the optimum"
 
     def __str__(self) -> str:
         return f"objective {self.primal:.6g}, {self.bound_in_words()}"
@@ -317,6 +338,10 @@ def _coded_bound(problem: Problem, dual: Tangents) -> tuple[Bound, Array]:
 
 def certify_state(problem: Problem, state: State, tol: float = FINE_TOL) -> Certificate:
     """Return the certificate of `state`, computed from its numbers alone."""
+    if isinstance(problem.risk, LowestMean):
+        primal, dual, floor = hull_bounds(problem, state.coef, -state.offset, state.dual)
+        rounding = primal.rounding + dual.rounding
+        return Certificate(primal.value, dual.value, rounding=rounding, floor=floor)
     if isinstance(problem.rows, BlockRows) and isinstance(problem.risk, MarginRisk):
         return certify_in_one_pass(problem, state, tol=tol).certificate
     primal = upper_bound(problem, state.coef, state.offset, tol=tol)

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from widemargin.data.rows import Rows
-from widemargin.risk import Risk, RowRisk
+from widemargin.risk import LowestMean, Risk, RowRisk
 
 RowsT = TypeVar("RowsT", bound=Rows)
 RiskT = TypeVar("RiskT", bound=Risk)
@@ -174,6 +174,6 @@ class State:
         outputs, rows = problem.risk.outputs, problem.rows
         coef = np.zeros((rows.n_features, *outputs), like=rows.coef_like)
         dual: np.ndarray | Tangents = Tangents(np.empty(0), coef[None][:0])
-        if isinstance(problem.risk, RowRisk):
+        if isinstance(problem.risk, RowRisk | LowestMean):
             dual = np.zeros((rows.n_rows, *outputs), like=rows.like)
         return cls(coef, np.zeros(outputs) if outputs else 0.0, dual)

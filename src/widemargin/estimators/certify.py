@@ -18,6 +18,7 @@ from widemargin.estimators.linear_svc import LinearSVC
 from widemargin.estimators.linear_svr import LinearSVR
 from widemargin.estimators.logistic_regression import LogisticRegression
 from widemargin.estimators.measure_svc import MeasureSVC
+from widemargin.estimators.one_class_svm import LinearOneClassSVM, OneClassProblem
 from widemargin.estimators.order import check_grades
 from widemargin.estimators.problems import ProblemSet, make_problems, with_constant
 from widemargin.estimators.ranking import OrderingModel
@@ -27,6 +28,7 @@ from widemargin.estimators.validation import (
     check_same_length,
     check_targets,
     check_weights,
+    count_rows,
 )
 from widemargin.labels import places_of
 from widemargin.problem import State
@@ -36,7 +38,7 @@ from widemargin.problem import State
 def certify(
     model: BaseEstimator,
     X: Matrix,
-    y: Vector,
+    y: Vector | None = None,
     sample_weight: Vector | None = None,
     qid: Vector | None = None,
     **parameters: Any,
@@ -52,10 +54,11 @@ def certify(
     ----------
     model : fitted estimator
         LinearSVC, LinearSVCCV, LinearSVR, LogisticRegression, LogisticRegressionCV, LinearRanker,
-        OrdinalSVC or MeasureSVC.
+        OrdinalSVC, MeasureSVC or LinearOneClassSVM.
         Or a model of another library, as in `widemargin.audit`.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        A LinearOneClassSVM needs none.
     sample_weight : array-like of shape (n_samples,), default=None
     qid : array-like of shape (n_samples,), default=None
         The data that `model` was fitted on.
@@ -68,7 +71,7 @@ def certify(
         If there are several one-versus-rest problems or targets, its `parts` are their
         certificates.
     """
-    if qid is None and _is_foreign(model):
+    if qid is None and y is not None and _is_foreign(model):
         from widemargin.estimators.audit import audit  # which imports scikit-learn's models
 
         return audit(model, X, y, sample_weight, **parameters).certificate
@@ -78,6 +81,16 @@ def certify(
         )
     check_is_fitted(model)
     model = getattr(model, "best_estimator_", model)
+    if isinstance(model, LinearOneClassSVM):
+        if qid is not None:
+            raise ValueError("qid is for LinearRanker; LinearOneClassSVM knows no groups")
+        X = check_matrix(model, X, reset=False)
+        _check_count(model, count_rows(X))
+        rows = as_rows(X)
+        one_class = OneClassProblem(model, rows, check_weights(sample_weight, X))
+        return certify_state(one_class[0], one_class.state(model), model.tol)
+    if y is None:
+        raise ValueError(f"y is missing: {type(model).__name__} was trained on labels")
     if qid is not None and not isinstance(model, LinearRanker | MeasureSVC):
         raise ValueError(f"qid is for LinearRanker; {type(model).__name__} knows no groups")
     if isinstance(model, OrderingModel | MeasureSVC):
@@ -127,12 +140,7 @@ def _training_data(
     labels = _labels(model, y)
     found = labels if labels is not None else _checked(model, _fetched(y))
     check_same_length(X, found)
-    n_rows = training_rows(model)
-    if found.shape[0] != n_rows:
-        raise ValueError(
-            f"the model was trained on {n_rows} rows, and X has {found.shape[0]}: a certificate "
-            "speaks of the training data"
-        )
+    _check_count(model, found.shape[0])
     return X, found
 
 
@@ -144,6 +152,15 @@ def _labels(model: BaseEstimator, y: Vector) -> LabelMatrix | None:
     if labels is None:
         raise ValueError("the model was trained on a matrix of labels, and y is none")
     return labels
+
+
+def _check_count(model: BaseEstimator, count: int) -> None:
+    n_rows = training_rows(model)
+    if count != n_rows:
+        raise ValueError(
+            f"the model was trained on {n_rows} rows, and X has {count}: a certificate "
+            "speaks of the training data"
+        )
 
 
 def _is_foreign(model: Any) -> bool:

@@ -11,7 +11,7 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression, SGDOneClassSVM
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import LabelBinarizer
 from sklearn.svm import LinearSVC
@@ -66,6 +66,12 @@ def regressor_twin(model: BaseEstimator) -> LinearRegression:
     intercept = model.intercept_[0] if model.coef_.ndim == 1 else model.intercept_
     twin = LinearRegression(fit_intercept=model.fit_intercept)
     return _learn(twin, model, coef_=model.coef_, intercept_=intercept)
+
+
+def one_class_twin(model: BaseEstimator) -> SGDOneClassSVM:
+    """Return the twin of a fitted LinearOneClassSVM."""
+    twin = SGDOneClassSVM(nu=model.nu, max_iter=model.max_iter)
+    return _learn(twin, model, coef_=model.coef_[0], offset_=np.array([model.offset_]))
 
 
 def ordinal_twin(model: BaseEstimator) -> LinearSVC:

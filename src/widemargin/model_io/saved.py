@@ -72,6 +72,7 @@ from widemargin.estimators.logistic_regression import LogisticRegression
 from widemargin.estimators.logistic_regression_cv import LogisticRegressionCV
 from widemargin.estimators.measure_svc import MeasureSVC
 from widemargin.estimators.measure_svc_cv import MeasureSVCCV
+from widemargin.estimators.one_class_svm import LinearOneClassSVM
 from widemargin.estimators.ordinal_svc import ERRORS, OrdinalSVC
 from widemargin.estimators.ranking import NORMALIZATIONS, OrderingModel
 from widemargin.estimators.validation import check_choice
@@ -98,6 +99,7 @@ ESTIMATORS: dict[str, Any] = {
     "LinearSVR": LinearSVR,
     "LogisticRegression": LogisticRegression,
     "LinearRanker": LinearRanker,
+    "LinearOneClassSVM": LinearOneClassSVM,
     "OrdinalSVC": OrdinalSVC,
     "MeasureSVC": MeasureSVC,
 }
@@ -300,6 +302,9 @@ def _build_model(file: safe_open, description: dict) -> Any:
         _read_order(model, file, description)
     elif isinstance(model, MeasureSVC):
         _read_measure(model, file, description)
+    elif isinstance(model, LinearOneClassSVM):
+        read_into(model, file, description, 1)
+        _check_single(model)
     elif isinstance(model, LinearSVR):
         _read_regressor(model, file, description)
     else:
@@ -341,7 +346,9 @@ def _read_estimator(description: dict) -> Any:
             check_choice("normalization", model.normalization, NORMALIZATIONS)
         elif not isinstance(model, MeasureSVC):
             check_random_state(model.random_state)
-            if model.checkpoint is not None:  # a file must not choose paths on this machine
+            if (
+                vars(model).get("checkpoint") is not None
+            ):  # a file must not choose paths on this machine
                 raise ValueError("it names a checkpoint")
         if isinstance(model, OrdinalSVC):
             check_choice("error", model.error, ERRORS)
@@ -423,24 +430,34 @@ def _read_certificate(fields: dict) -> Certificate:
     if not all(isinstance(part, dict) for part in parts):
         raise Malformed("the header's 'parts' is missing or malformed")
     certificates = tuple(Certificate(*_bounds(part), (), _rounding(part)) for part in parts)
-    return Certificate(*_bounds(fields), certificates, _rounding(fields))
+    floor = _not_negative(fields, "floor")
+    return Certificate(*_bounds(fields, floor), certificates, _rounding(fields), floor)
 
 
 def _rounding(fields: dict) -> float:
     """Return the rounding error included in a gap; 0 for models of older versions."""
-    rounding = float(read_field({"rounding": 0.0} | fields, "rounding", (int, float)))
-    if not 0.0 <= rounding < math.inf:
-        raise Malformed(f"the header's 'rounding' is {rounding}")
-    return rounding
+    return _not_negative(fields, "rounding")
 
 
-def _bounds(fields: dict) -> tuple[float, float]:
+def _not_negative(fields: dict, name: str) -> float:
+    """Return a number that is 0 if the header does not have it."""
+    value = float(read_field({name: 0.0} | fields, name, (int, float)))
+    if not 0.0 <= value < math.inf:
+        raise Malformed(f"the header's {name!r} is {value}")
+    return value
+
+
+def _bounds(fields: dict, floor: float = 0.0) -> tuple[float, float]:
     """Return a primal and a dual value; raises Malformed if they are impossible."""
     try:
         primal = float(read_field(fields, "primal", (int, float)))
         dual = float(read_field(fields, "dual", (int, float)))
     except OverflowError as error:
         raise Malformed(f"the header's certificate is not finite: {error}") from error
-    if primal < 0.0 or dual > primal + ROUNDING * (primal + ROUNDING):
+    if floor > 0.0:  # of a one-class problem: the optimum is not positive
+        possible = dual <= min(primal, 0.0)
+    else:
+        possible = primal >= 0.0 and dual <= primal + ROUNDING * (primal + ROUNDING)
+    if not possible or not (math.isfinite(primal) and math.isfinite(dual)):
         raise Malformed(f"the header's certificate is invalid: {primal=:g}, {dual=:g}")
     return primal, dual

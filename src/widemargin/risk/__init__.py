@@ -15,6 +15,7 @@ from widemargin.risk.base import (
 )
 from widemargin.risk.labelling import LabellingRisk
 from widemargin.risk.logistic import LogisticRisk
+from widemargin.risk.lowest import LowestMean
 from widemargin.risk.margin import Hinge, MarginRisk, SquaredHinge
 from widemargin.risk.measures import Measure, measure_called
 from widemargin.risk.multiclass import CrammerSinger
@@ -40,6 +41,7 @@ __all__ = [
     "LineSums",
     "LogisticRisk",
     "Loss",
+    "LowestMean",
     "MarginRisk",
     "Measure",
     "MultinomialRisk",

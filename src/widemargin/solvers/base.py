@@ -10,7 +10,14 @@ from typing import Any
 from widemargin.data.rows import BlockRows, Rows, SingleRows
 from widemargin.monitor import Monitor
 from widemargin.problem import Problem, State
-from widemargin.risk import CrammerSinger, LogisticRisk, MarginRisk, MultinomialRisk, Risk
+from widemargin.risk import (
+    CrammerSinger,
+    LogisticRisk,
+    LowestMean,
+    MarginRisk,
+    MultinomialRisk,
+    Risk,
+)
 from widemargin.solvers.registry import Place, RiskKind
 
 
@@ -59,6 +66,8 @@ def kind_of(risk: Risk | None) -> RiskKind:
     """Return the kind of a risk."""
     if isinstance(risk, CrammerSinger):
         return RiskKind.CRAMMER_SINGER
+    if isinstance(risk, LowestMean):
+        return RiskKind.ONE_CLASS
     if isinstance(risk, LogisticRisk):
         return RiskKind.LOGISTIC
     if isinstance(risk, MultinomialRisk):

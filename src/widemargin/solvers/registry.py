@@ -31,7 +31,12 @@ class RiskKind(StrEnum):
     CRAMMER_SINGER = "multi_class='crammer_singer'"
     LOGISTIC = "logistic regression"
     MULTINOMIAL = "multi_class='multinomial'"
+    ONE_CLASS = "one-class problems"
     ANY = "any convex risk"  # such as the hinge over pairs of rows
+
+
+# The mean of the lowest scores may be negative, and needs cutting planes of its own.
+_NOT_ONE_CLASS = tuple(kind for kind in RiskKind if kind is not RiskKind.ONE_CLASS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,12 +109,17 @@ def _cutting_planes(name: str, summary: str, *more_rows: Place) -> Declaration:
     return Declaration(
         name=name,
         summary=summary,
-        classes=dict.fromkeys(RiskKind, "widemargin.solvers.cutting_plane:CuttingPlanes"),
+        classes=dict.fromkeys(_NOT_ONE_CLASS, "widemargin.solvers.cutting_plane:CuttingPlanes"),
         arguments={"method": name},
         rows=(Place.MEMORY, Place.PRODUCTS, Place.DISK, Place.GPU, *more_rows),
         counts="iteration",
         splits_rows=True,
     )
+
+
+def _with_one_class(solver: Declaration) -> Declaration:
+    one_class = "widemargin.solvers.one_class:OneClassPlanes"
+    return replace(solver, classes={**solver.classes, RiskKind.ONE_CLASS: one_class})
 
 
 def _published(name: str, paper: str, kind: str, **declared: Any) -> Declaration:
@@ -151,7 +161,7 @@ def _published_planes(name: str, paper: str) -> Declaration:
     return replace(
         _cutting_planes(name, f"{name} as published"),
         name=f"{name}-paper",
-        classes=dict.fromkeys(RiskKind, "widemargin.solvers.cutting_plane:PublishedPlanes"),
+        classes=dict.fromkeys(_NOT_ONE_CLASS, "widemargin.solvers.cutting_plane:PublishedPlanes"),
         published=paper,
     )
 
@@ -196,7 +206,9 @@ SOLVERS: dict[str, Declaration] = {
             shares_passes=True,
         ),
         _cutting_planes("cpa", "SVM-perf's cutting planes", Place.CLUSTER),
-        _cutting_planes("ocas", "cutting planes with a line search", Place.CLUSTER),
+        _with_one_class(
+            _cutting_planes("ocas", "cutting planes with a line search", Place.CLUSTER)
+        ),
         _cutting_planes("gca", "the same on grids of steps"),
         _cutting_planes("gca2", "the same on truncated grids"),
         _cutting_planes("tca", "the same with three steps"),

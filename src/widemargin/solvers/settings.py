@@ -422,6 +422,25 @@ class ChoiceSettings:
     nearly_a_parabola: float = 0.005
 
 
+@dataclass(frozen=True)
+class OneClassSettings:
+    """Settings of solvers/one_class.py.
+
+    Attributes
+    ----------
+    plane_at : float
+        The next corner is that of the direction this far from the best one to the target.
+    search_steps : int
+        Steps of the golden section, after the first four evaluations.
+    most_corners : int
+        When there are so many, half of them are merged.
+    """
+
+    plane_at: float = 0.1
+    search_steps: int = 6
+    most_corners: int = 200
+
+
 #: the settings of "bm-paper" and "sbm-paper". A part is copied into one block, so that half of the
 #: memory is for the copy.
 PUBLISHED_OUT_OF_CORE = OutOfCoreSettings(overstep=1.0, usable=0.35)
