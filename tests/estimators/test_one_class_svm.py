@@ -107,12 +107,12 @@ def test_certificates_enclose_the_optimum(data):
 @pytest.mark.parametrize("nu", [0.05, 0.3, 0.9])
 @pytest.mark.parametrize("make", [np.array, sp.csr_array])
 def test_the_solution_of_libsvm(nu, make):
-    X = rows(300, 8, 0.7)
+    X = rows(300, 8, 1.5)
     model = LinearOneClassSVM(nu=nu, tol=1e-10).fit(make(X))
-    theirs = OneClassSVM(kernel="linear", nu=nu, tol=1e-9).fit(X)
-    np.testing.assert_allclose(model.coef_, theirs.coef_ / (nu * 300), atol=1e-6)
+    theirs = OneClassSVM(kernel="linear", nu=nu, tol=1e-7, max_iter=10**6).fit(X)
+    np.testing.assert_allclose(model.coef_, theirs.coef_ / (nu * 300), atol=1e-5)
     np.testing.assert_allclose(
-        model.decision_function(X), theirs.decision_function(X) / (nu * 300), atol=1e-5
+        model.decision_function(X), theirs.decision_function(X) / (nu * 300), atol=1e-4
     )
     outliers = (model.predict(X) == -1).mean()
     assert outliers <= nu + 1e-9
