@@ -25,8 +25,6 @@ from widemargin import (
 from widemargin.estimators import one_class_svm
 from widemargin.model_io import ModelFileError
 
-_NEEDS_A_SMALLER_TOL = "asks for 1e-7, tol is 1e-3"
-
 
 def rows(n=60, d=4, shift=1.0, seed=0):
     return np.random.default_rng(seed).normal(size=(n, d)) + shift
@@ -69,13 +67,7 @@ def objective(model, X, nu, weights=None):
     return value
 
 
-@parametrize_with_checks(
-    [LinearOneClassSVM(), LinearOneClassSVM(nu=0.1)],
-    expected_failed_checks=lambda _: {
-        "check_sample_weight_equivalence_on_dense_data": _NEEDS_A_SMALLER_TOL,
-        "check_sample_weight_equivalence_on_sparse_data": _NEEDS_A_SMALLER_TOL,
-    },
-)
+@parametrize_with_checks([LinearOneClassSVM(), LinearOneClassSVM(nu=0.1)])
 def test_scikit_learn_conformance(estimator, check):
     check(estimator)
 
@@ -213,7 +205,7 @@ def test_an_impossible_certificate_is_refused(tmp_path):
         certificate = model.certificate_
         object.__setattr__(certificate, name, value)
         save_model(model, path)
-        with pytest.raises(ModelFileError, match="certificate|floor|header"):
+        with pytest.raises(ModelFileError, match="the header"):
             load_model(path)
         model.fit(X)
 

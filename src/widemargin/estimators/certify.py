@@ -38,7 +38,7 @@ from widemargin.problem import State
 def certify(
     model: BaseEstimator,
     X: Matrix,
-    y: Vector | None = None,
+    y: Vector = None,
     sample_weight: Vector | None = None,
     qid: Vector | None = None,
     **parameters: Any,

@@ -1,5 +1,6 @@
 """Weights and dual variables of models with a problem per class or target, in model files."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -62,3 +63,42 @@ def read_dual(file: safe_open, n_problems: int, n_rows: int) -> scipy.sparse.csr
     if not dual.has_canonical_format:
         raise Malformed("the dual variables contradict themselves: rows out of order")
     return dual
+
+
+def read_certificate(fields: dict) -> Certificate:
+    """Return the certificate of a header."""
+    parts = read_field(fields, "parts", list)
+    if not all(isinstance(part, dict) for part in parts):
+        raise Malformed("the header's 'parts' is missing or malformed")
+    certificates = tuple(Certificate(*_bounds(part), (), _rounding(part)) for part in parts)
+    floor = _not_negative(fields, "floor")
+    return Certificate(*_bounds(fields, floor), certificates, _rounding(fields), floor)
+
+
+def _rounding(fields: dict) -> float:
+    """Return the rounding error included in a gap; 0 for models of older versions."""
+    return _not_negative(fields, "rounding")
+
+
+def _not_negative(fields: dict, name: str) -> float:
+    """Return a number that is 0 if the header does not have it."""
+    value = float(read_field({name: 0.0} | fields, name, (int, float)))
+    if not 0.0 <= value < math.inf:
+        raise Malformed(f"the header's {name!r} is {value}")
+    return value
+
+
+def _bounds(fields: dict, floor: float = 0.0) -> tuple[float, float]:
+    """Return a primal and a dual value; raises Malformed if they are impossible."""
+    try:
+        primal = float(read_field(fields, "primal", (int, float)))
+        dual = float(read_field(fields, "dual", (int, float)))
+    except OverflowError as error:
+        raise Malformed(f"the header's certificate is not finite: {error}") from error
+    if floor > 0.0:  # of a one-class problem: the optimum is not positive
+        possible = dual <= min(primal, 0.0)
+    else:
+        possible = primal >= 0.0 and dual <= primal + ROUNDING * (primal + ROUNDING)
+    if not possible or not (math.isfinite(primal) and math.isfinite(dual)):
+        raise Malformed(f"the header's certificate is invalid: {primal=:g}, {dual=:g}")
+    return primal, dual

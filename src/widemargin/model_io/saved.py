@@ -49,7 +49,6 @@ entry because safetensors writes several in random order, and equal models shoul
 """
 
 import json
-import math
 import os
 from numbers import Real
 from typing import Any
@@ -62,7 +61,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.atomic import atomic_write
-from widemargin.certificate import Certificate
 from widemargin.estimators.certify import training_rows
 from widemargin.estimators.linear_ranker import LinearRanker
 from widemargin.estimators.linear_svc import LinearSVC
@@ -77,7 +75,7 @@ from widemargin.estimators.ordinal_svc import ERRORS, OrdinalSVC
 from widemargin.estimators.ranking import NORMALIZATIONS, OrderingModel
 from widemargin.estimators.validation import check_choice
 from widemargin.model_io import preparation as preparations
-from widemargin.model_io.duals import ROUNDING, check_parts, read_into, tensors_of
+from widemargin.model_io.duals import check_parts, read_certificate, read_into, tensors_of
 from widemargin.model_io.label_matrix import read_labels, tensors_of_labels
 from widemargin.model_io.planes import (
     read_measure,
@@ -297,7 +295,7 @@ def _read_description(file: safe_open) -> dict:
 def _build_model(file: safe_open, description: dict) -> Any:
     """Return a fitted estimator from an open file and its header; both are validated."""
     model = _read_estimator(description)
-    model.certificate_ = _read_certificate(read_field(description, "certificate", dict))
+    model.certificate_ = read_certificate(read_field(description, "certificate", dict))
     if _orders(model):
         _read_order(model, file, description)
     elif isinstance(model, MeasureSVC):
@@ -423,41 +421,3 @@ def _rises(labels: np.ndarray) -> bool:
         return np.array_equal(np.unique(labels), labels)
     except TypeError:  # text beside numbers
         return False
-
-
-def _read_certificate(fields: dict) -> Certificate:
-    parts = read_field(fields, "parts", list)
-    if not all(isinstance(part, dict) for part in parts):
-        raise Malformed("the header's 'parts' is missing or malformed")
-    certificates = tuple(Certificate(*_bounds(part), (), _rounding(part)) for part in parts)
-    floor = _not_negative(fields, "floor")
-    return Certificate(*_bounds(fields, floor), certificates, _rounding(fields), floor)
-
-
-def _rounding(fields: dict) -> float:
-    """Return the rounding error included in a gap; 0 for models of older versions."""
-    return _not_negative(fields, "rounding")
-
-
-def _not_negative(fields: dict, name: str) -> float:
-    """Return a number that is 0 if the header does not have it."""
-    value = float(read_field({name: 0.0} | fields, name, (int, float)))
-    if not 0.0 <= value < math.inf:
-        raise Malformed(f"the header's {name!r} is {value}")
-    return value
-
-
-def _bounds(fields: dict, floor: float = 0.0) -> tuple[float, float]:
-    """Return a primal and a dual value; raises Malformed if they are impossible."""
-    try:
-        primal = float(read_field(fields, "primal", (int, float)))
-        dual = float(read_field(fields, "dual", (int, float)))
-    except OverflowError as error:
-        raise Malformed(f"the header's certificate is not finite: {error}") from error
-    if floor > 0.0:  # of a one-class problem: the optimum is not positive
-        possible = dual <= min(primal, 0.0)
-    else:
-        possible = primal >= 0.0 and dual <= primal + ROUNDING * (primal + ROUNDING)
-    if not possible or not (math.isfinite(primal) and math.isfinite(dual)):
-        raise Malformed(f"the header's certificate is invalid: {primal=:g}, {dual=:g}")
-    return primal, dual
