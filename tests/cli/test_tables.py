@@ -139,6 +139,21 @@ class TestTrain:
             found = load_model(tmp_path / "m.wm")
             np.testing.assert_allclose(found[1].coef_, expected[1].coef_, rtol=1e-4, atol=1e-7)
 
+    def test_files_of_several_formats(self, tmp_path):
+        """Text, dictionaries and whole numbers have other types in each of them."""
+        table = pd.DataFrame({"size": range(20), "hue": ["red", "blue"] * 10})
+        table["label"] = ["yes", "no", "no", "yes"] * 5
+        table.to_csv(tmp_path / "a.csv", index=False)
+        table.to_parquet(tmp_path / "b.parquet")
+        table.astype({"label": "category", "size": "int32"}).to_feather(tmp_path / "c.feather")
+        paths = sorted(tmp_path.iterdir())
+        for target in ("label", "size"):
+            task = ("--task", "regress") if target == "size" else ()
+            for files in (paths, paths[::-1]):
+                succeed("train", *files, "--target", target, *task, "--out", tmp_path / "m")
+        report = strict_json(succeed("evaluate", tmp_path / "m", *paths, "--json"))
+        assert report["rows"] == 60
+
     def test_standard_input(self, train, model, tmp_path):
         options = ("--target", "label", "--text", "note", "--drop", "stage")
         succeed("train", "-", *options, "--out", tmp_path / "m.wm", stdin=train.read_bytes())
@@ -397,6 +412,9 @@ BAD_TRAINING = {
     "empty": ("t.csv", "", [], ["empty"]),
     "no rows": ("t.csv", "size,label\n", [], ["no rows"]),
     "ragged": ("t.csv", "size,label\n1,x\n2\n", [], ["line 3 has 1 fields"]),
+    "open quote": ("t.csv", 'note,label\n"1,x\n2,y\n', [], ["line 2 has 1 fields", "a quote"]),
+    "labels beyond 2^53": ("t.csv", small(label=[2**60, 2**60 + 1] * 5), [], ["2^53", "as text"]),
+    "JSON without names": ("t.jsonl", "1\n2\n", [], ["line 1", "not an object"]),
     "no header": ("t.csv", "1,2\n3,4\n", ["--target", "2"], ["holds numbers", "--no-header"]),
     "no header, and repeated": ("t.csv", "0,0\n1,1\n", ["--target", "0"], ["holds numbers"]),
     "one line": ("t.html", "<p>no table</p>", [], ["no rows"]),

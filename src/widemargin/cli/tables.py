@@ -187,6 +187,11 @@ def check_classes(name: str, y: np.ndarray) -> None:
     )
     if y.dtype.kind == "f":
         row = int(np.argmax(y != np.trunc(y)))
+        if y[row] == np.trunc(y[row]):
+            raise ValueError(
+                f"the target {name!r} holds whole numbers of 2^53 and more, of which several are "
+                "one floating-point number; write them as text"
+            )
         raise ValueError(f"the target {name!r} is continuous ({y[row]:g} in row {row}); {advice}")
     if y.dtype.kind == "i":
         n_classes = np.unique(y).size
@@ -259,7 +264,16 @@ def encode(
         X, folder = features.joined(noting(), kept.n_rows), None
     else:
         X, folder = _gathered(features.pieces(noting()), budget // 2)
-    return Encoded(X, {name: pa.chunked_array(parts) for name, parts in columns.items()}, folder)
+    return Encoded(X, {name: _one_column(parts) for name, parts in columns.items()}, folder)
+
+
+def _one_column(parts: list[pa.Array]) -> pa.ChunkedArray:
+    """Return parts as one column; files of several formats have several types of text."""
+    if len({part.type for part in parts}) > 1:
+        plain = (p.dictionary_decode() if pa.types.is_dictionary(p.type) else p for p in parts)
+        tables = [pa.table({"": part}) for part in plain]
+        return pa.concat_tables(tables, promote_options="permissive").column(0)
+    return pa.chunked_array(parts)
 
 
 def _gathered(pieces: Iterable[Any], room: int) -> tuple[Any, Any]:

@@ -251,10 +251,12 @@ class Table:
                     else f"{where}column {name!r}: {found[2]!r} is neither true nor false"
                 ) from error
             self._widen(name, pa.float64() if _is_number(found[2], point) else pa.string())
-        ragged = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", words)
+        ragged = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)(.*)", words)
         if ragged:
+            open_quote = "; is a quote not closed?" if ragged[4].count('"') % 2 else ""
             raise ValueError(
                 f"line {ragged[1]} has {ragged[3]} fields, and the first has {ragged[2]}"
+                + open_quote
             ) from error
         raise ValueError(words) from error
 
@@ -327,6 +329,10 @@ class Table:
         if changed:
             raise ValueError(
                 f"{where}column {changed[1]!r} is a {changed[3]}, and a {changed[2]} before"
+            ) from error
+        if "Column() changed from object" in words:
+            raise ValueError(
+                f'{where}not an object with columns, such as {{"size": 1}}'
             ) from error
         reason = words.removeprefix("JSON parse error: ")
         raise ValueError(f"{where}not JSON lines ({reason})") from error
