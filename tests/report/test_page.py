@@ -37,6 +37,7 @@ from sklearn.metrics import (
 
 from widemargin import LinearRanker, LinearSVC, LinearSVR, load_model, open_rows, prove, save_model
 from widemargin.metrics import mean_average_precision, ndcg, pairwise_accuracy
+from widemargin.report.weights import FeatureNames, weights
 
 SCRIPT = "<script>alert('x')</script>"
 
@@ -222,6 +223,15 @@ def test_no_bound_yet(tmp_path):
     page = report(model, tmp_path)
     assert "Certificate: stopped early, no useful bound yet" in page.text
     assert "Its distance to the optimum is unknown" in page.text
+
+
+def test_every_weight_fits_its_column():
+    """It has room for eight characters."""
+    model = LinearSVC().fit(np.eye(5), [0, 1, 0, 1, 0])
+    model.coef_ = np.array([[-3.7123e-5, 0.089612, -1234.5, 6.5e11, 0.5]])
+    (table,) = weights(model, FeatureNames(None, 5))["tables"]
+    found = [row["value"] for row in table["rows"]]
+    assert found == ["+6.5e11", "−1.2e3", "+0.5", "+0.0896", "−3.7e−5"]
 
 
 def test_the_largest_weights_have_names(tmp_path):

@@ -103,11 +103,20 @@ def _table(title: str, row: np.ndarray, names: FeatureNames, most: int) -> dict[
             {
                 "name": names[j],
                 "bar": bar(row[j] / top, signed=True),
-                "value": f"{row[j]:+.3g}".replace("-", "−"),
+                "value": _in_digits(row[j]),
             }
             for j in largest.tolist()
         ],
     }
+
+
+def _in_digits(weight: float) -> str:
+    """Return a weight in seven or eight characters, as many as its column has room for."""
+    text = f"{weight:+.3g}"
+    if "e" in text:
+        digits, power = f"{weight:+.1e}".split("e")
+        text = f"{digits}e{int(power)}"
+    return text.replace("-", "−")
 
 
 def _largest(sizes: np.ndarray, most: int) -> np.ndarray:
