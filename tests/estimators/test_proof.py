@@ -311,3 +311,25 @@ def test_updates_of_frames_and_of_classes():
     rows = as_rows(X)
     with pytest.raises(TypeError, match="in memory"):
         model.update(rows, y)
+
+
+def test_settled_is_what_bounds_say():
+    X, y = load_iris(return_X_y=True)
+    shares = []
+    for tol in (0.3, 1e-2, 1e-4):
+        model = LinearSVC(loss="hinge", solver="dcd", tol=tol, random_state=0).fit(X, y)
+        proof = prove(model, X, y)
+        low, high = proof.score_bounds(X)
+        found = proof.settled_mask(X)
+        for i, label in enumerate(model.predict(X)):
+            assert found[i] == (low[i, label] > np.delete(high[i], label).max())
+        shares.append(found.mean())
+    assert shares[0] < shares[-1]
+    X, y = load_diabetes(return_X_y=True)
+    model = LinearSVR(tol=1e-3, random_state=0).fit(X, y)
+    proof, at = prove(model, X, y), model.predict(X)
+    low, high = proof.score_bounds(X)
+    far = np.maximum(high - at, at - low)
+    within = float(np.median(far))
+    assert np.array_equal(proof.settled_mask(X, within=within), far <= within)
+    assert np.ptp(high - at + low - at) > 0.0  # not the same on both sides

@@ -11,8 +11,9 @@ from proofs.test_region import state_of
 from strategies import RISKS, TARGET_RISKS, problems
 
 from widemargin.data import as_rows
-from widemargin.problem import Intercept
+from widemargin.problem import Intercept, Problem
 from widemargin.proofs.leave_one_out import _Without
+from widemargin.proofs.path import _radius, solution_of
 from widemargin.proofs.region import Region, _end, region_of
 from widemargin.proofs.screening import _slope
 from widemargin.risk import Hinge
@@ -56,6 +57,37 @@ def test_the_gap_without_a_row_is_that_of_its_dual_variables(problem, how, seed)
         assert found.radius[row] ** 2 >= square - slip
         if not risk.loss.is_smooth:  # else what scaling does to squares is bounded
             assert found.radius[row] ** 2 <= max(square, 0.0) + 1e-6 * (1.0 + abs(primal)) + slip
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    problem=problems(scales=(0.1, 1.0), costs=(0.01, 1.0), risks=(*RISKS, *TARGET_RISKS)),
+    how=st.sampled_from(["solved", "rough", "random"]),
+    ratio=st.sampled_from([1.1, 2.0, 30.0]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_between_two_costs_the_gap_is_that_of_points_in_between(problem, how, ratio, seed):
+    def at(C):
+        risk = problem.risk.over(problem.risk.y, problem.risk.cost * C)
+        return Problem(problem.rows, risk, problem.intercept)
+
+    states = [state_of(at(C), how, seed) for C in (1.0, ratio)]
+    ends = (1.0, ratio), (at(1.0), at(ratio)), states
+    first, second = (solution_of(*each, problem.rows, 1e-8) for each in zip(*ends))
+    penalized = problem.intercept is Intercept.PENALIZED
+    for t in (0.0, 0.1, 0.5, 0.8, 1.0):
+        risk = at((1.0 - t) + t * ratio).risk
+        A = (1.0 - t) * first.basis.A + t * second.basis.A
+        w = (1.0 - t) * first.w + t * second.w
+        offset = (1.0 - t) * first.basis.offset + t * second.basis.offset
+        v, total = problem.rows.combine(A), float(A.sum()) if penalized else 0.0
+        scores = problem.rows.scores(w[: problem.rows.n_features])
+        primal = risk.value(scores + offset) + 0.5 * (w @ w)
+        dual = risk.dual_sum(risk.unsigned(A)) - 0.5 * (v @ v + total * total)
+        slip = 1e-9 * (1.0 + first.basis.primal + second.basis.primal)
+        for s in (max(0.0, t - 0.1), min(1.0, t + 0.1)):
+            radius = _radius(ratio - 1.0, first, second, min(s, t), max(s, t))
+            assert radius**2 >= primal - dual - slip
 
 
 def test_scores_by_a_known_optimum_include_their_rounding():
