@@ -95,6 +95,13 @@ class Probabilistic(Protocol):
 
 
 @runtime_checkable
+class Labelling(Protocol):
+    """A classifier that may have been fitted to a matrix of labels."""
+
+    multilabel_: bool
+
+
+@runtime_checkable
 class Search(Protocol):
     """A search for C by cross-validation."""
 

@@ -1,13 +1,15 @@
-"""Ranking metrics over queries; scikit-learn has them for a single query.
+"""Ranking metrics over queries, and of the best labels of rows that may have several.
 
-Every function takes targets and scores, (n,) each, and `qid`, the query of each row: whole
-numbers, strings or other hashable values, in any order. Without `qid` all rows are one query.
+scikit-learn has those of queries for a single query. They take targets and scores, (n,) each, and
+`qid`, the query of each row: whole numbers, strings or other hashable values, in any order.
+Without `qid` all rows are one query.
 """
 
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import ArrayLike
 
 from widemargin.kernels.pair_counts import pair_weights
@@ -155,6 +157,89 @@ def mean_average_precision(
     return float(np.mean(sums[kept] / totals[kept]))
 
 
+def precision_at_k(y_true: Any, y_score: ArrayLike, k: int = 5) -> float:
+    """Return the mean over rows of the fraction of the k best labels that are a row's own.
+
+    Parameters
+    ----------
+    y_true : {array, sparse matrix} of shape (n, n_labels)
+        Zeros and ones.
+    y_score : array of shape (n, n_labels) or (n, m)
+        Real numbers are scores, one per label. Whole numbers are the columns of the best labels
+        of each row, best first, at least k of them.
+    k : int, default=5
+    """
+    hits, _ = _label_hits(y_true, y_score, k)
+    return float(hits.mean())
+
+
+def ndcg_at_k(y_true: Any, y_score: ArrayLike, k: int = 5) -> float:
+    """Return the mean over rows of the normalised discounted cumulative gain of the k best labels.
+
+    A row's own label at position p counts 1 / log2(p + 1). The sum is divided by its largest
+    possible value, for as many labels as the row has. Rows without labels are left out.
+
+    Parameters
+    ----------
+    y_true, y_score, k
+        As for `precision_at_k`.
+    """
+    hits, Y = _label_hits(y_true, y_score, k)
+    own = np.diff(Y.indptr)
+    if not own.any():
+        raise ValueError("y_true has no labels: NDCG is undefined")
+    discount = 1.0 / np.log2(np.arange(2.0, k + 2.0))
+    best = np.concatenate([[0.0], np.cumsum(discount)])[np.minimum(own, k)]
+    kept = own > 0
+    return float(np.mean((hits @ discount)[kept] / best[kept]))
+
+
+def propensity_scored_precision_at_k(
+    y_true: Any, y_score: ArrayLike, propensity: ArrayLike, k: int = 5
+) -> float:
+    """Return precision at k where a label counts one over its propensity.
+
+    Propensities are how likely it is that a label which a row should have was observed, so rare
+    labels count more. The sum over all rows is divided by that of the best predictions (Jain,
+    Prabhu & Varma, KDD 2016).
+
+    Parameters
+    ----------
+    y_true, y_score, k
+        As for `precision_at_k`.
+    propensity : array-like of shape (n_labels,)
+        Positive, for example of `label_propensities`.
+    """
+    hits, Y = _label_hits(y_true, y_score, k)
+    chances = _checked_vector("propensity", propensity)
+    if chances.size != Y.shape[1]:
+        raise ValueError(f"propensity has {chances.size} labels, y_true has {Y.shape[1]}")
+    if np.any(chances <= 0.0):
+        raise ValueError("propensity must be positive")
+    top = _top_columns(y_score, Y.shape, k)
+    reached = float((hits / chances[top]).sum())
+    worth = 1.0 / chances[Y.indices]
+    row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+    order = np.lexsort((-worth, row))  # the rows stay where they are
+    place = np.arange(worth.size) - Y.indptr[row]
+    best = float(worth[order][place < k].sum())
+    if best == 0.0:
+        raise ValueError("y_true has no labels: the best predictions count nothing")
+    return reached / best
+
+
+def label_propensities(y_train: Any, A: float = 0.55, B: float = 1.5) -> np.ndarray:
+    """Return the propensity of each label by the number of its rows in training, (n_labels,).
+
+    It is 1 / (1 + C exp(-A log(rows + B))) with C = (log n - 1) (B + 1)^A, of Jain, Prabhu &
+    Varma, whose A and B of most sets are the defaults.
+    """
+    Y = _label_rows("y_train", y_train)
+    counts = np.bincount(Y.indices, minlength=Y.shape[1])
+    C = (np.log(Y.shape[0]) - 1.0) * (B + 1.0) ** A
+    return 1.0 / (1.0 + C * (counts + B) ** -A)
+
+
 class _Lists(NamedTuple):
     """Rows sorted by query, then by decreasing score."""
 
@@ -255,3 +340,52 @@ def _refuse(rule: str, values: np.ndarray, bad: np.ndarray) -> None:
     if np.any(bad):
         row = int(np.argmax(bad))
         raise ValueError(f"{rule}: row {row} has {values[row]:g}")
+
+
+def _label_hits(y_true: Any, y_score: ArrayLike, k: int) -> tuple[np.ndarray, Any]:
+    """Return whether each of the k best labels is a row's own, (n, k), and y_true as CSR."""
+    if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
+        raise ValueError(f"k must be a whole number of at least 1, not {k!r}")
+    Y = _label_rows("y_true", y_true)
+    top = _top_columns(y_score, Y.shape, int(k))
+    row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+    own = row * Y.shape[1] + Y.indices  # increases
+    asked = np.arange(Y.shape[0])[:, None] * Y.shape[1] + top
+    place = np.minimum(np.searchsorted(own, asked), max(0, own.size - 1))
+    return (own[place] == asked if own.size else np.zeros(top.shape, bool)), Y
+
+
+def _label_rows(name: str, y: Any) -> Any:
+    """Return a matrix of zeros and ones as CSR whose columns increase along rows."""
+    if not scipy.sparse.issparse(y):
+        y = np.asarray(y)
+        if y.dtype.kind not in "biuf":
+            raise ValueError(f"{name} must be a matrix of zeros and ones")
+    if y.ndim != 2 or 0 in y.shape:
+        raise ValueError(f"{name} must have rows and columns; its shape is {y.shape}")
+    Y = scipy.sparse.csr_array(y)
+    Y.sum_duplicates()
+    Y.eliminate_zeros()
+    if not np.all(Y.data == 1):
+        raise ValueError(f"{name} must be a matrix of zeros and ones, and has {Y.data.max():g}")
+    return Y
+
+
+def _top_columns(y_score: ArrayLike, shape: tuple[int, int], k: int) -> np.ndarray:
+    """Return the columns of the k best labels of each row, best first, (n, k)."""
+    scores = np.asarray(y_score)
+    if scores.ndim != 2 or scores.shape[0] != shape[0]:
+        raise ValueError(f"y_score must have {shape[0]} rows; its shape is {scores.shape}")
+    if scores.dtype.kind in "iu":
+        if scores.shape[1] < k:
+            raise ValueError(f"y_score has {scores.shape[1]} labels for each row, not {k}")
+        if scores.min() < 0 or scores.max() >= shape[1]:
+            raise ValueError(f"y_score has columns outside of 0..{shape[1] - 1}")
+        return scores[:, :k].astype(np.int64)
+    if scores.shape[1] != shape[1]:
+        raise ValueError(f"y_score has {scores.shape[1]} columns, y_true has {shape[1]}")
+    if k > shape[1]:
+        raise ValueError(f"there are {shape[1]} labels, fewer than k={k}")
+    if not np.all(np.isfinite(scores)):
+        raise ValueError("y_score must be finite")
+    return np.argsort(-scores, axis=1, kind="stable")[:, :k]

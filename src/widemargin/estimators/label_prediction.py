@@ -114,13 +114,15 @@ class PredictsLabels(LinearClassifier):
             return
         X = check_matrix(self, X, reset=False, finite=False)
         budget = check_bytes("memory_budget", self.memory_budget) or _AT_ONCE
+        if scipy.sparse.issparse(self.coef_):  # weights that are zero hide what is not finite
+            check_finite_matrix(self, X)
         # Scores, the mask or the order of the best ones, and a product before it is dense.
         step = max(1, budget // (32 * len(self.intercept_)))
         for begin in range(0, X.shape[0], step):
             part = X[begin : begin + step]
             with np.errstate(over="ignore", invalid="ignore"):
                 scores = linear_scores(part, self.coef_.T, self.intercept_)
-            if scipy.sparse.issparse(self.coef_) or not np.isfinite(scores).all():
+            if not np.isfinite(scores).all():
                 check_finite_matrix(self, X)
             yield scores
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin.arrays import on_host
 from widemargin.estimators.validation import check_labels, check_same_length, check_weights
-from widemargin.fitted import Calibrated, Ordering, Search
+from widemargin.fitted import Calibrated, Labelling, Ordering, Search
 from widemargin.labels import places_of
 from widemargin.risk import Measure, measure_called
 
@@ -103,21 +103,27 @@ def tune_threshold(
     y: ArrayLike,
     measure: str = "f1",
     sample_weight: ArrayLike | None = None,
+    floor: float = 0.0,
 ) -> Any:
     """Return a copy of a classifier whose threshold is the best one on these rows.
 
-    All thresholds are tried, exactly: one between any two neighbouring scores.
+    All thresholds are tried, exactly: one between any two neighbouring scores. A model fitted to a
+    matrix of labels has a threshold for each label.
 
     Parameters
     ----------
     model : fitted LinearSVC, LinearSVCCV, MeasureSVC or MeasureSVCCV
-        Of two classes.
+        Of two classes, or fitted to a matrix of labels.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Best rows that the model was not trained on.
     y : array-like of shape (n_samples,)
     measure : str, default="f1"
         As in `MeasureSVC`: one that depends on a threshold, or on how many rows are accepted.
     sample_weight : array-like of shape (n_samples,), default=None
+    floor : float, default=0.0
+        Of a matrix of labels: a label whose best measure is below it is predicted only for scores
+        above the largest one of these rows (SCutFBR.1 of Yang, SIGIR 2001). Thresholds of labels
+        that no row has stay as they are, unless there is a floor.
 
     Returns
     -------
@@ -129,6 +135,13 @@ def tune_threshold(
         raise TypeError(f"{type(model).__name__} is no classifier of two classes with one score")
     check_is_fitted(model, "coef_")
     wanted = measure_called(measure)
+    if isinstance(model, Labelling) and model.multilabel_:
+        # Imported here: it takes `best_threshold` from this module.
+        from widemargin.estimators.label_measuring import tuned_labels
+
+        return tuned_labels(model, X, y, wanted, sample_weight, floor)
+    if floor != 0.0:
+        raise ValueError("floor is for models that were fitted to a matrix of labels")
     if len(model.classes_) != 2:
         raise ValueError(f"a threshold divides two classes, and the model has {model.classes_}")
     scores = np.asarray(on_host(model.decision_function(X)), dtype=np.float64)
