@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
 
 from widemargin import LinearSVC, certify
 from widemargin.certificate import certify_state
@@ -114,14 +115,18 @@ def test_problems_with_many_lossy_rows_are_left_to_another_solver():
     assert task.state is not None  # where the other solver begins
 
 
-def test_time_that_is_up_leaves_a_certified_state():
-    problem, positives = _problem(0)
-    task = _solved(problem, positives, 1e-9, max_time=1e-9)
-    assert task.is_done
-    assert task.monitor.status == "max_time"
-    assert task.monitor.certificate.primal == pytest.approx(
-        certify_state(problem, _dense(task.state)).primal
-    )
+@pytest.mark.parametrize("sparse", [True, False])
+def test_time_that_is_up_leaves_a_certified_model(sparse):
+    rng = np.random.default_rng(0)
+    X = sp.random(6000, 300, 0.03, format="csr", random_state=0, dtype=np.float32)
+    Y = sp.csr_matrix((rng.random((6000, 3)) < 0.002).astype(int))
+    model = LinearSVC(max_time=1e-9, solver="acf", sparse_coef=sparse)
+    with pytest.warns(ConvergenceWarning, match="max_time"):
+        model.fit(X, Y)
+    assert model.status_ == "max_time"
+    again = certify(model, X, Y)
+    assert again.primal == pytest.approx(model.certificate_.primal)
+    assert again.dual == pytest.approx(model.certificate_.dual)
 
 
 @pytest.mark.parametrize("sparse", [True, False])

@@ -22,7 +22,7 @@ def compacted(
     """
     dual = Bound(certificate.dual, 0.5 * certificate.rounding)
     slack = tol * certificate.primal - certificate.gap
-    for attempt in range(_TRIES + 2):
+    for attempt in range(_TRIES + 2) if slack > 0.0 else [_TRIES]:
         most = slack * _SQUARES * _LESS**attempt if attempt < _TRIES else 0.0
         coef = without_smallest(state.coef, most)
         if attempt <= _TRIES:

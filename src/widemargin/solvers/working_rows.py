@@ -112,7 +112,9 @@ class WorkingRows:
         active: list[_Run] = []
         while waiting or active:
             while waiting and len(active) < self.at_once:
-                active.append(_Run(self, waiting.popleft()))
+                task = waiting.popleft()
+                if not task.monitor.must_stop():  # else not even begun
+                    active.append(_Run(self, task))
             trained = [run for run in active if run.train()]
             if trained:
                 self._pass(trained)
