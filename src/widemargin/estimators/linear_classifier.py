@@ -1,4 +1,4 @@
-"""What fitted classifiers do: the common parts of `LinearSVC` and `LinearSVCCV`."""
+"""What fitted classifiers do: the common parts of `LinearSVC`, `MeasureSVC` and their searches."""
 
 from collections.abc import Callable
 from functools import update_wrapper
@@ -36,13 +36,13 @@ class _WithProbability:
         return MethodType(self.method, model)
 
 
-class LinearClassifier(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class LinearScores(ClassifierMixin, BaseEstimator):
     """A classifier that predicts by linear scores, one per class or one for two classes."""
 
     coef_: Matrix  # an array, or sparse after `LinearSVC.sparsify`
     intercept_: np.ndarray
     classes_: np.ndarray
-    n_jobs: int | None
+    n_jobs: int | None = None
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -67,6 +67,10 @@ class LinearClassifier(Reporting, CallbackSupportMixin, ClassifierMixin, BaseEst
         if self.classes_.dtype.kind not in "biuf":
             places = on_host(places)  # there are no words on a GPU
         return move_to(self.classes_, places)[places]
+
+
+class LinearClassifier(Reporting, CallbackSupportMixin, LinearScores):
+    """A classifier that has probabilities, on demand, and reports."""
 
     @_WithProbability
     def predict_proba(self, X: Matrix) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy import ndarray as Array
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,10 +17,11 @@ from widemargin.data.devices import is_on_gpu
 from widemargin.data.memory import RowsInMemory
 from widemargin.estimators.callbacks import CallbackSupportMixin, with_callbacks
 from widemargin.estimators.fitting import fit_one, load_if_fits
+from widemargin.estimators.linear_classifier import LinearScores
 from widemargin.estimators.measuring import best_threshold, measured_by_group
 from widemargin.estimators.problems import check_classes, class_weights, row_costs
 from widemargin.estimators.reporting import Reporting
-from widemargin.estimators.scoring import linear_scores, model_scores
+from widemargin.estimators.scoring import linear_scores
 from widemargin.estimators.validation import (
     check_choice,
     check_flag,
@@ -50,29 +51,15 @@ from widemargin.solvers.registry import RiskKind, names
 _MOST_UNITS = 2**31
 
 
-class MeasureModel(ClassifierMixin, BaseEstimator):
+class MeasureModel(LinearScores):
     """The predictions of a model of two classes, and their measure."""
 
     measure: str
-    classes_: Array
-    coef_: Array
-    intercept_: Array
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.classifier_tags.multi_class = False
         return tags
-
-    def decision_function(self, X: Any) -> Array:
-        """Return the score of each row, (n,); the second class is predicted above zero."""
-        check_is_fitted(self)
-        return model_scores(self, X, self.coef_[0], self.intercept_[0])
-
-    def predict(self, X: Any) -> Array:
-        """Return the predicted label of each row, (n,)."""
-        accepted = np.asarray(self.decision_function(X)) > 0.0
-        return self.classes_[accepted.astype(int)]
 
     def score(
         self,
@@ -338,7 +325,7 @@ class MeasureProblem:
             risk = LabellingRisk(y, C, measure, counts, group)
         if risk.sides.groups.size == 0:
             raise ValueError("rows of weight above zero are of one class only in each group")
-        if measure.is_of_fixed_size and np.all(self._sizes(risk.sides) == risk.sides.sizes):
+        if measure.is_of_fixed_size and np.all(risk.n_accepted == risk.sides.sizes):
             raise ValueError(
                 f"measure={self.model.measure!r} accepts all rows"
                 + ("" if group is None else " of each group")
@@ -349,16 +336,11 @@ class MeasureProblem:
     def demand(self) -> str:
         """Return what the bound asks for if fewer rows are accepted than are positive; or ""."""
         if self.measure.is_of_fixed_size:
-            sides = self.risk.sides
-            size, n_high = self._sizes(sides).sum(), sides.high.sizes.sum()
+            size, n_high = self.risk.n_accepted.sum(), self.risk.sides.high.sizes.sum()
             if size < n_high:
                 wanted = f"the mean of all {n_high:,} positive rows above the {size:,} highest"
                 return f", which wants {wanted} negative ones"
         return ""
-
-    def _sizes(self, sides: Any) -> Array:
-        """Return how many rows of each group are accepted, if the measure says so."""
-        return self.measure.sizes(sides.high.sizes, sides.low.sizes)
 
     def __len__(self) -> int:
         return 1
@@ -374,9 +356,7 @@ class MeasureProblem:
             X = self.rows.matrix if isinstance(self.rows, RowsInMemory) else self.rows
             scores = np.asarray(linear_scores(X, state.coef), dtype=np.float64)
             weights = np.ones(scores.size) if self.weights is None else self.weights
-            sides, size = self.risk.sides, None
-            if self.measure.is_of_fixed_size:
-                size = float(self._sizes(sides).sum())
+            size = float(self.risk.n_accepted.sum()) if self.measure.is_of_fixed_size else None
             offset = -best_threshold(self.measure, self.codes == 1, scores, weights, size)
         return {"coef_": state.coef[None].copy(), "intercept_": np.array([offset])}
 

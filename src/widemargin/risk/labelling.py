@@ -39,6 +39,8 @@ class LabellingRisk(TwoSidedRisk, CodedRisk):
     ):
         super().__init__(y, C, counts, group)
         self.measure, self.takes_intercept = measure, measure.takes_intercept
+        #: how many rows of each group are accepted, (g,), by measures of a fixed size
+        self.n_accepted = measure.sizes(self.sides.high.sizes, self.sides.low.sizes)
 
     def cut(self, S: Array) -> Cut:
         high, low = self.sides.high, self.sides.low
