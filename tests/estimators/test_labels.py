@@ -10,6 +10,7 @@ from sklearn.metrics import accuracy_score, classification_report, f1_score
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from widemargin import LinearSVC, certify, load_model, save_model
+from widemargin.report.measures import judge
 
 
 def _set(n=120, d=30, k=6, seed=0, rows_alike=True):
@@ -237,6 +238,14 @@ def test_a_warm_start_takes_the_last_fit():
         assert model.predict(X).shape == (120,)
         model.fit(X, Y)
         assert model.predict(X).shape == Y.shape
+
+
+def test_reports_do_not_measure_labels():
+    X, Y = _set()
+    model = LinearSVC().fit(X, Y)
+    assert "6 classes" in str(model)
+    with pytest.raises(ValueError, match=r"sklearn.metrics and widemargin.metrics"):
+        judge(model, X, Y)
 
 
 def test_a_certificate_of_other_labels_is_refused():

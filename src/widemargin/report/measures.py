@@ -11,7 +11,14 @@ from sklearn.base import is_regressor
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 
 from widemargin.arrays import on_host
-from widemargin.fitted import Calibrated, Classifier, Measured, Ordinal, Probabilistic
+from widemargin.fitted import (
+    Calibrated,
+    Classifier,
+    Labelling,
+    Measured,
+    Ordinal,
+    Probabilistic,
+)
 from widemargin.labels import places_of
 from widemargin.metrics import mean_average_precision, ndcg, pairwise_accuracy
 from widemargin.sigmoids import probabilities
@@ -145,6 +152,11 @@ def judge(model: Any, X: Any, y: ArrayLike, qid: ArrayLike | None = None) -> Jud
     qid : array-like of shape (n,), optional
         Queries, for a ranking model.
     """
+    if isinstance(model, Labelling) and model.multilabel_:
+        raise ValueError(
+            "the model predicts any number of labels for each row, which reports and `widemargin "
+            "evaluate` do not measure: use sklearn.metrics and widemargin.metrics"
+        )
     y = np.asarray(y)
     if is_regressor(model):
         return _forecast(model, X, y)
