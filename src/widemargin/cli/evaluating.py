@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import typer
+from sklearn.base import is_outlier_detector
 from sklearn.metrics import precision_recall_fscore_support
 
 from widemargin.cli import reporting
@@ -26,6 +27,8 @@ def evaluate_rows(context: typer.Context) -> tuple[dict[str, float | None], Judg
     model = loaded.model
     if report is not None and not loaded.certified:
         raise BadInput(f"--report: {name} is LIBLINEAR's, and has no certificate to report")
+    if is_outlier_detector(model):
+        raise BadInput(f"{name}: a one-class model knows no labels to be measured by; see predict")
     rows = read_rows(data, loaded, TableOptions.of(context), labelled=True)
     if isinstance(model, Classifier):
         with reading(data[0]):

@@ -146,8 +146,8 @@ def _as_text(summary: dict[str, Any]) -> dict[str, str]:
         parameters = summary["parameters"]
         loss = f"{loss_in_words(parameters)}, " if "loss" in parameters else ""
         loss = f"{parameters['measure']}, " if "measure" in parameters else loss
-        lines["training"] = (
-            f"{loss}C = {parameters['C']:g}, solver {summary['solver']}, {summary['status']}"
-        )
+        name = "C" if "C" in parameters else "nu"
+        chosen = f"{name} = {parameters[name]:g}"
+        lines["training"] = f"{loss}{chosen}, solver {summary['solver']}, {summary['status']}"
     lines["result"] = summary["result"]
     return lines

@@ -22,6 +22,7 @@ from widemargin.estimators.linear_svc import LinearSVC
 from widemargin.estimators.linear_svr import LinearSVR
 from widemargin.estimators.logistic_regression import LogisticRegression
 from widemargin.estimators.measure_svc import MeasureSVC
+from widemargin.estimators.one_class_svm import LinearOneClassSVM
 from widemargin.estimators.ordinal_svc import OrdinalSVC
 from widemargin.estimators.table_features import TableFeatures
 from widemargin.fitted import Classifier
@@ -70,6 +71,8 @@ def exported(preparation: Any, model: Any, format: str) -> bytes:
     model : fitted LinearSVC, LinearSVR, LogisticRegression, LinearRanker, OrdinalSVC, MeasureSVC
     format : {"onnx", "liblinear", "sklearn", "json", "c"}
     """
+    if isinstance(model, LinearOneClassSVM) and format != "sklearn":
+        raise ExportError("one-class models go with the format sklearn only")
     if isinstance(preparation, KernelFeatures) and format != "sklearn":
         raise ExportError(
             f"{type(preparation).__name__} goes with the format sklearn only: others take linear "
