@@ -85,8 +85,9 @@ def test_between_two_costs_the_gap_is_that_of_points_in_between(problem, how, ra
         primal = risk.value(scores + offset) + 0.5 * (w @ w)
         dual = risk.dual_sum(risk.unsigned(A)) - 0.5 * (v @ v + total * total)
         slip = 1e-9 * (1.0 + first.basis.primal + second.basis.primal)
-        for s in (max(0.0, t - 0.1), min(1.0, t + 0.1)):
-            radius = _radius(ratio - 1.0, first, second, min(s, t), max(s, t))
+        low, high = max(0.0, t - 0.1), min(1.0, t + 0.1)
+        for piece in ((low, t), (t, high), (low, high)):
+            radius = _radius(ratio - 1.0, first, second, *piece)
             assert radius**2 >= primal - dual - slip
 
 
