@@ -4,6 +4,7 @@ import clarabel
 import numpy as np
 import scipy.sparse as sp
 
+from widemargin.penalty import RIDGE
 from widemargin.problem import Intercept
 
 
@@ -11,11 +12,14 @@ def optimum_of(problem):
     """Return the optimal value of a problem over rows in memory."""
     risk, X = problem.risk, problem.rows.matrix
     ways = {"loss": risk.loss, "intercept": problem.intercept, "target": risk.target}
+    ways |= {"penalty": problem.penalty}
     return optimum(X, np.asarray(risk.sign), risk.cost, **ways)
 
 
-def optimum(X, y, cost, *, loss, intercept, target=1.0):
+def optimum(X, y, cost, *, loss, intercept, target=1.0, penalty=RIDGE):
     """Return the optimal value of 1/2 |w|^2 (+ 1/2 b^2) + sum_i c_i loss(t_i - y_i (w.x_i + b)).
+
+    Or of l1 |w|_1 + l2 / 2 |w|^2 in the place of 1/2 |w|^2, with further variables at least |w|.
 
     Variables (w, b, v, up, down), where a residual r_i is split so that what is left is small:
 
@@ -57,6 +61,15 @@ def optimum(X, y, cost, *, loss, intercept, target=1.0):
         blocks.insert(0, only_b)
         bounds.insert(0, np.zeros(1))
         cones.insert(0, clarabel.ZeroConeT(1))
+    if penalty.is_sparse:
+        P = sp.block_diag([P, sp.csc_array((d + 1, d + 1))]).tolil()
+        P[range(d + 1), range(d + 1)] = [penalty.l2] * d + [penalty.l2 * penalty_b]
+        sizes, weights = sp.identity(d + 1), sp.eye(d + 1, q.size)
+        blocks = [sp.hstack([block, sp.csr_array((block.shape[0], d + 1))]) for block in blocks]
+        blocks += [sp.hstack([weights, -sizes]), sp.hstack([-weights, -sizes])]
+        bounds.append(np.zeros(2 * d + 2))
+        cones.append(clarabel.NonnegativeConeT(2 * d + 2))
+        q = np.concatenate([q, [penalty.l1] * d, [penalty.l1 * penalty_b]])
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     A = sp.vstack(blocks).tocsc()

@@ -24,8 +24,9 @@ ALLOWED = {
     "passes": {"arrays", "kernels", "meeting", "rounding", "threads"},
     "losses": set(),
     "risk": {"arrays", "kernels", "losses", "passes", "rounding", "threads"},
-    "problem": {"data", "risk"},
-    "row_sums": {"arrays", "data", "risk", "problem", "rounding"},
+    "penalty": {"rounding"},
+    "problem": {"data", "penalty", "risk"},
+    "row_sums": {"arrays", "data", "penalty", "risk", "problem", "rounding"},
     "hull_bounds": {"data", "risk", "problem", "rounding", "row_sums"},
     "certificate": {
         "hull_bounds",
@@ -62,6 +63,7 @@ ALLOWED = {
     "onnx": {"arrays", "estimators", "labels"},
     "solvers": {
         "hull_bounds",
+        "penalty",
         "losses",
         "arrays",
         "passes",
@@ -79,6 +81,7 @@ ALLOWED = {
     "metrics": {"kernels"},
     "proofs": {"arrays", "certificate", "data", "problem", "risk", "rounding", "row_sums"},
     "estimators": {
+        "penalty",
         "proofs",
         "losses",
         "arrays",

@@ -3,7 +3,8 @@
 For  P(w, b) = 1/2 |w|^2 + r(X w + b),  any dual variables A give a lower bound on every
 P by weak duality:  P(w, b) >= D(A) = -r*(-A) - 1/2 |X^T A|^2,  if A satisfies the dual's
 constraints. With a free intercept, these include  sum_i A_i = 0. So the objective of a model is
-within ``primal - dual`` of the optimum, whichever solver found it.
+within ``primal - dual`` of the optimum, whichever solver found it. Other penalties have their own
+conjugates in the place of the last term (penalty.py); that of |w|_1 is a constraint, too.
 
 If -r*(-A) has no closed form, A is a convex combination of slopes of planes below r. The same
 combination of their heights at zero is a lower bound on it. Such dual variables are given as
@@ -169,9 +170,9 @@ def upper_bound(
     """
     if scores is None:
         scores = problem.rows.plain.scores(coef)
-    penalty = 0.5 * squares(coef)
+    penalty = problem.penalty.value(coef)
     if problem.intercept is Intercept.PENALIZED:
-        penalty += 0.5 * squares(offset)
+        penalty += problem.penalty.value(offset)
     errors = score_errors(problem.rows, coef, offset)
     bound = _with_losses(problem.risk, penalty, scores, move_to(offset, scores), errors)
     if _is_blurred(bound, tol, problem.rows):
@@ -282,29 +283,30 @@ def feasible_near(problem: Problem, dual: Array) -> Array:
     return risk.balanced(A) if problem.intercept is Intercept.FREE else A
 
 
-def proved_by(
-    problem: Problem,
-    A: Array,
-    combined: Array,
-    tol: float = FINE_TOL,
-    change: Array | None = None,
-) -> Bound:
-    """Return the bound of feasible dual variables A, where X^T A is `combined` up to rounding.
+def proved_by(problem: Problem, A: Array, combined: Array, tol: float = FINE_TOL) -> Bound:
+    """Return the bound of feasible dual variables A, where X^T A is `combined` up to rounding."""
+    return _bound_of(problem, A, best_sums(problem, A, combined, tol))
 
-    With a `change`, (n,), `combined` is the sum of the products X^T (A - change) and X^T change.
-    """
-    if change is not None:
-        bound = dual_sums(problem.rows, problem.risk, A, combined, change).bound(problem.intercept)
-        if not _is_blurred(bound, tol, problem.rows):
-            return bound
-        combined = problem.rows.plain.combine(A)
-    return best_sums(problem, A, combined, tol).bound(problem.intercept)
+
+def _bound_of(problem: Problem, A: Array, sums: Sums) -> Bound:
+    """Return the bound of feasible dual variables A with these sums."""
+    if not problem.penalty.is_sparse:
+        return sums.bound(problem.intercept)
+
+    risk = problem.risk
+
+    def height(scale: float) -> tuple[float, float]:
+        parts = parts_of(A)
+        whole = math.fsum(risk.part(p.start, p.stop).dual(scale * A[p]) for p in parts)
+        return whole, risk.steepness(scale * A, whole)
+
+    return sums.bound_by(problem.penalty, problem.intercept, height)
 
 
 def best_sums(problem: Problem, A: Array, combined: Array, tol: float = FINE_TOL) -> Sums:
     """Return the sums of feasible dual variables A, with errors as close as `tol` asks for."""
     sums = dual_sums(problem.rows, problem.risk, A, combined)
-    if _is_blurred(sums.bound(problem.intercept), tol, problem.rows):
+    if _is_blurred(_bound_of(problem, A, sums), tol, problem.rows):
         return closer_sums(problem.rows, A, sums)
     return sums
 

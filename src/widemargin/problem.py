@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from widemargin.data.rows import Rows
+from widemargin.penalty import RIDGE, Penalty
 from widemargin.risk import LowestMean, Risk, RowRisk
 
 RowsT = TypeVar("RowsT", bound=Rows)
@@ -32,13 +33,16 @@ class Intercept(Enum):
 
 @dataclass(frozen=True)
 class Problem(Generic[RowsT, RiskT]):
-    """min over w, b of  1/2 |w|^2 (+ 1/2 b^2 if penalised) + risk(X w + b)."""
+    """min over w, b of  penalty(w) (+ penalty(b) if penalised) + risk(X w + b)."""
 
     rows: RowsT
     risk: RiskT
     intercept: Intercept = Intercept.FREE
+    penalty: Penalty = RIDGE
 
     def __post_init__(self) -> None:
+        if self.penalty.is_sparse and not isinstance(self.risk, RowRisk):
+            raise ValueError(f"{type(self.risk).__name__} is for a penalty of |w|^2 / 2 alone")
         if self.intercept is not Intercept.NONE and not self.risk.takes_intercept:
             raise ValueError(
                 f"{type(self.risk).__name__} takes no intercept: it has no effect, or none "

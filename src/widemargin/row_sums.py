@@ -1,7 +1,7 @@
 """Sums over rows for a certificate, with bounds on their rounding errors (rounding.py)."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ from numpy import ndarray as Array
 
 from widemargin.arrays import parts_of
 from widemargin.data.rows import PreciseRows, Rows
+from widemargin.penalty import Penalty
 from widemargin.problem import Intercept, Tangents
 from widemargin.risk import Bound, Cut, RowRisk
 from widemargin.risk.base import Offset
@@ -63,37 +64,18 @@ def score_errors(rows: Rows, coef: Array, offset: Offset) -> ScoreErrors:
     return ScoreErrors(rows.lengths, relative * (longest + TINY), fixed)
 
 
-def dual_sums(
-    rows: Rows, risk: RowRisk, A: Array, combined: Array, change: Array | None = None
-) -> "Sums":
-    """Return the sums over rows for feasible dual variables A.
-
-    With a `change`, (n,), `combined` is the sum of the products X^T (A - change) and X^T change.
-    """
-    sizes = sizes_of(rows, A)
-    if change is not None:
-        sizes["more"] = _sum_error(rows, sizes, sizes_of(rows, change))
+def dual_sums(rows: Rows, risk: RowRisk, A: Array, combined: Array) -> "Sums":
+    """Return the sums over rows for feasible dual variables A."""
     heights = [risk.part(part.start, part.stop).dual(A[part]) for part in parts_of(A)]
     height = math.fsum(heights)
     return Sums(
         height,
         combined,
         totals=column_sums(A),
-        **sizes,
+        **sizes_of(rows, A),
         height_error=SUM + gamma(2 * A[:1].size),  # with the sum over a row's classes
         steepest=risk.steepness(A, height),
     )
-
-
-def _sum_error(rows: Rows, sizes: dict[str, Any], change: dict[str, Any]) -> float:
-    """Return the error of a sum of two products, as a length, beyond that of one for A.
-
-    `sizes` and `change` are `sizes_of` A and of the change. With D for the change, X^T (A - D) has
-    no more terms than A and D together, which are no larger. D is rounded, and so is the sum.
-    """
-    more = gamma(change["n_used"] + 4) * sizes["pull"]
-    more += 2.0 * gamma(sizes["n_used"] + change["n_used"] + 68) * change["pull"]
-    return more + rows.combine_error(sizes["size"] + 2.0 * change["size"])
 
 
 def convex_weights(tangents: Tangents) -> list[float]:
@@ -164,15 +146,15 @@ def sizes_of(rows: Rows, A: Array) -> dict[str, Any]:
         size = np.abs(A[part]) if A.ndim == 1 else np.abs(A[part]).sum(axis=1)
         n_used = int(np.count_nonzero(size))
         if n_used:
-            length = rows.lengths[part]
+            length = lengths(rows, part)
             longest = max(longest, float(length.max()))
-            sums.append((float(size.sum()), float(size @ length), n_used))
+            sums.append((float(size.sum()), float((size * length).sum()), n_used))
     sizes, pulls, counts = zip(*sums)
-    size, more = math.fsum(sizes), 1.0 + gamma(rows.longest_row + MORE)
+    size = math.fsum(sizes)
     return {
         "size": size,
-        "pull": more * math.fsum(pulls) + TINY * size,
-        "longest": more * longest + TINY,
+        "pull": math.fsum(pulls),
+        "longest": longest,
         "more": rows.combine_error(size),
         "n_used": sum(counts),
     }
@@ -265,3 +247,41 @@ class Sums(NamedTuple):
         terms = 2.0 * self.steepest * self.size + abs(self.height)
         rounding += self.height_error * terms + 2.0 * SUM * square
         return Bound(self.height - 0.5 * square - rounding, rounding)
+
+    def bound_by(
+        self,
+        penalty: Penalty,
+        intercept: Intercept,
+        height: Callable[[float], tuple[float, float]],
+    ) -> Bound:
+        """As `bound`, for a penalty with |w|_1.
+
+        The dual variables are multiplied by the largest factor, at most 1, with which X^T A is
+        feasible, whatever the rounding errors. `height` returns -r* of a multiple of them, and how
+        steeply it falls as they near zero.
+        """
+        moved, sizes = 0.0, np.abs(self.combined)
+        if self.terms is None:
+            errors = np.full(sizes.size, self._error)
+        else:
+            errors = self._unsure * (1.0 + SUM) * self.terms + TINY
+        totals = self._most_totals
+        if intercept is Intercept.PENALIZED:
+            sizes = np.append(sizes, np.abs(self.totals))
+            errors = np.append(errors, totals - np.abs(self.totals))
+        elif intercept is Intercept.FREE:
+            moved = float(totals.sum()) * totals.size
+            errors += math.sqrt(2.0) * self.longest * moved
+        most = (1.0 + SUM) * (sizes + errors)
+        scale, without = penalty.fitting_scale(most), penalty.fitting_scale(sizes)
+        raised, steepest = (self.height, self.steepest) if scale == 1.0 else height(scale)
+        taken = penalty.conjugate(most) if penalty.l2 > 0.0 else 0.0
+        taken *= 1.0 + 2.0 * SUM
+        terms = 2.0 * steepest * self.size * scale + abs(raised)
+        rounding = self.height_error * terms + steepest * scale * moved
+        value = raised - taken - rounding
+        # The height is concave, and not negative at zero.
+        rounding += max(raised, 0.0) * (without - scale) / scale if scale > 0.0 else 0.0
+        if penalty.l2 > 0.0:
+            rounding += taken - penalty.conjugate(sizes)
+        return Bound(value, rounding)

@@ -219,7 +219,6 @@ def test_a_time_limit_is_no_warning_and_leaves_a_true_bound():
         (SGD(loss="modified_huber"), "minimises another objective"),
         (SGD(penalty="l1"), "minimises another objective"),
         (svm.SVC(kernel="rbf"), "only kernel='linear'"),
-        (svm.LinearSVC(penalty="l1", dual=False), "penalty='l1' is not offered"),
     ],
 )
 def test_other_objectives_are_refused(model, words):

@@ -165,6 +165,8 @@ def estimator(context: typer.Context, kind: type, data: Data, **others: Any) -> 
     }
     if values["loss"] is None:
         del values["loss"]  # the default is the estimator's own
+    if values["penalty"] != "elasticnet":
+        del values["l1_ratio"]  # the default is the estimator's own
     wanted = kind().get_params(deep=False)
     return kind(**{name: values[name] for name in wanted if name in values})
 

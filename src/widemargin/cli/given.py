@@ -93,9 +93,9 @@ def check_task(context: typer.Context, task: TaskName, solver: SolverName) -> No
         if given(context, name) and task.kind not in tasks:
             raise _wrong_task(spelled[name], tasks, task)
     fits: dict[TaskName, tuple[str, ...]] = {
-        TaskName.classify: names(published=True),
-        TaskName.logistic: names(risk=RiskKind.LOGISTIC),
-        TaskName.regress: names(),
+        TaskName.classify: names(published=True, penalty=None),
+        TaskName.logistic: names(risk=RiskKind.LOGISTIC, penalty=None),
+        TaskName.regress: names(penalty=None),
         TaskName.measure: names(risk=RiskKind.ANY),
     }
     allowed = {each: fits.get(each, names(risk=RiskKind.ANY, published=True)) for each in TaskName}

@@ -59,7 +59,15 @@ LossName = StrEnum(  # type: ignore[misc]
 if TYPE_CHECKING:
     SolverName = str
 else:  # of names that mypy does not see
-    SolverName = StrEnum("SolverName", {name: name for name in ("auto", *names(published=True))})
+    SolverName = StrEnum(
+        "SolverName", {name: name for name in ("auto", *names(published=True, penalty=None))}
+    )
+
+
+class PenaltyName(StrEnum):
+    l2 = "l2"
+    l1 = "l1"
+    elasticnet = "elasticnet"
 
 
 class MultiClassName(StrEnum):
@@ -146,6 +154,8 @@ ONLY_FOR = {
     "epsilon": (TaskName.regress,),
     "delta": (TaskName.regress,),
     "quantile": (TaskName.regress,),
+    "penalty": _ROW_BY_ROW,
+    "l1_ratio": _ROW_BY_ROW,
     "multi_class": _CLASSES,
     "no_intercept": _INTERCEPT,
     "penalized_intercept": _INTERCEPT,
@@ -250,6 +260,22 @@ Quantile = Annotated[
         help="regress, loss pinball: the part of the rows that shall be below the prediction.",
     ),
 ]
+Penalty = Annotated[
+    PenaltyName,
+    typer.Option(
+        help="classify, logistic, regress: what is minimised besides the losses: half of |w|^2 "
+        "(l2), the sum of |w_j| (l1), or both (elasticnet). The last two make most weights zero."
+    ),
+]
+L1Ratio = Annotated[
+    float,
+    typer.Option(
+        metavar="FRACTION",
+        help="elasticnet: the part of the sum of |w_j|, from 0 to 1.",
+        min=0.0,
+        max=1.0,
+    ),
+]
 MultiClass = Annotated[
     MultiClassName,
     typer.Option(
@@ -268,7 +294,7 @@ Solver = Annotated[
     SolverName,
     typer.Option(
         help="auto chooses by the data, the task and C. "
-        + "; ".join(f"{name}: {SOLVERS[name].summary}" for name in names())
+        + "; ".join(f"{name}: {SOLVERS[name].summary}" for name in names(penalty=None))
         + f". {', '.join(only_for(Place.DISK))} are for rows on disk. rank, ordinal, roc and "
         f"measures have {', '.join(names(risk=RiskKind.ANY))} only. A name with -paper at its "
         "end is the algorithm as published, for classify, which stops by the paper's own rule at "

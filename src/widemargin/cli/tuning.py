@@ -45,6 +45,8 @@ _SHARED = (
     "epsilon",
     "delta",
     "quantile",
+    "penalty",
+    "l1_ratio",
     "multi_class",
     "solver",
     "tol",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cached_property
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ MOST_FEATURES = 2**31 - 1
 # For a Gram matrix, CSR rows are copied to dense blocks if more than this fraction of their
 # entries is stored. A sparse product takes about fifteen times as long for each pair of entries.
 _DENSE_ENOUGH = 0.25
+# Threads wait for the first one to make columns: two copies would be too many.
+_MAKING_COLUMNS = Lock()
 # A column is far from zero if its distance is more than so many times its range of values.
 _FAR = 1e3
 
@@ -226,6 +229,16 @@ class CsrRows(RowsInMemory):
     def longest_row(self) -> int:
         """The largest number of entries in a row."""
         return int(np.diff(self.matrix.indptr).max(initial=0))
+
+    @property
+    def columns(self) -> tuple[Array, Array, Array]:
+        """The matrix by columns, as kernels take rows: a copy, made once, as large as the rows."""
+        with _MAKING_COLUMNS:
+            return self._columns
+
+    @cached_property
+    def _columns(self) -> tuple[Array, Array, Array]:
+        return _arrays(self.matrix.tocsc())
 
     def take(self, index: Index) -> "CsrRows":
         matrix = self.matrix[index]

@@ -70,11 +70,12 @@ def choose_solver(model: BaseEstimator, problem: Problem, warm: bool = False) ->
     """
     rows, risk = problem.rows, problem.risk
     if model.solver != "auto":
-        auto.check(model.solver, rows, risk)
+        auto.check(model.solver, rows, risk, problem.penalty.name)
         return model.solver
     in_passes = _PER_ROW_IN_PASSES * rows.n_rows + _IN_PASSES
     must_stream = model.checkpoint is not None or in_passes > budget_of(model)
-    return auto.choose(rows, risk, warm, must_stream, model.tol)
+    penalty = problem.penalty.name
+    return auto.choose(rows, risk, warm, must_stream, model.tol, penalty=penalty)
 
 
 def check_checkpoint(model: BaseEstimator, solver: str) -> None:

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from widemargin.arrays import Matrix
 from widemargin.data import Rows
 from widemargin.estimators.label_sets import LabelMatrix
-from widemargin.estimators.problems import OneByOne, intercept_of, row_costs
+from widemargin.estimators.problems import OneByOne, regularisation_of, row_costs
 from widemargin.estimators.validation import is_real
 from widemargin.losses import LOSSES, Loss
 from widemargin.problem import Intercept, Problem, SparseCoef, State
@@ -105,7 +105,9 @@ def label_problems(
     model: BaseEstimator, rows: Rows, labels: LabelMatrix, weights: np.ndarray | None
 ) -> PerLabel:
     """Return the problems whose solutions make the multi-label classifier `model`."""
-    intercept, constant = intercept_of(model, rows)
+    intercept, constant, penalty = regularisation_of(model, rows)
+    if penalty.is_sparse:
+        raise ValueError(f"penalty={model.penalty!r} is not offered for a matrix of labels")
     if constant is not None:
         raise ValueError(
             "intercept_scaling other than 1 is not offered for a matrix of labels: use 1, or "
@@ -113,7 +115,7 @@ def label_problems(
         )
     cost, loss = row_costs(model, rows, weights), LOSSES[model.loss]
     factors = label_factors(model.class_weight, labels, weights)
-    return PerLabel(rows, cost, intercept, None, labels, loss, factors)
+    return PerLabel(rows, cost, intercept, None, penalty, labels, loss, factors)
 
 
 def label_factors(

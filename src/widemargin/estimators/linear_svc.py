@@ -52,7 +52,7 @@ class LinearSVC(Updating, PredictsLabels):
 
     Minimises, for two classes, ::
 
-        1/2 |w|^2 + C sum_i weight_i loss(1 - y_i (w.x_i + b))      y_i = +-1
+        penalty(w) + C sum_i weight_i loss(1 - y_i (w.x_i + b))      y_i = +-1
 
     and for more classes one such problem per class (one versus rest); or, with
     ``multi_class="crammer_singer"``, a single problem for all k classes, ::
@@ -64,8 +64,10 @@ class LinearSVC(Updating, PredictsLabels):
 
     Parameters
     ----------
-    penalty : {"l2", "l1"}, default="l2"
-        The norm of w that is penalised. "l1" is not offered, and refused.
+    penalty : {"l2", "l1", "elasticnet"}, default="l2"
+        "l2" is 1/2 \\|w\\|^2. "l1" is the sum of \\|w_j\\|, and "elasticnet" l1_ratio times that
+        and 1 - l1_ratio times 1/2 \\|w\\|^2: most weights are then exactly zero. These two need a
+        smooth loss and rows in memory, and not "crammer_singer".
     loss : str, default="squared_hinge"
         Of z = 1 - y_i (w.x_i + b): "hinge" is max(0, z), the loss of ``sklearn.svm.SVC``;
         "squared_hinge" is its square, the default of ``sklearn.svm.LinearSVC``; "smooth_hinge" is
@@ -76,6 +78,8 @@ class LinearSVC(Updating, PredictsLabels):
         hinge with ``dual=False``, are refused as in scikit-learn.
     C : float, default=1.0
         Inverse regularisation strength: the weight of the sum of losses.
+    l1_ratio : float, default=0.5
+        Of "elasticnet": from 0, which is "l2", to 1, which is "l1".
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
         One versus rest, or all classes in one problem. For two classes, "crammer_singer" is
         the hinge loss at 2 C and is solved as such.
@@ -94,7 +98,8 @@ class LinearSVC(Updating, PredictsLabels):
     fit_intercept : bool, default=True
     penalized_intercept : bool, default=False
         By default the intercept is not penalised, as in ``sklearn.svm.SVC``. True adds b^2 / 2
-        to the objective, as ``sklearn.svm.LinearSVC`` does.
+        to the objective, as ``sklearn.svm.LinearSVC`` does; with another penalty than "l2", that
+        of b.
     intercept_scaling : float, default=1.0
         A penalised intercept is the weight of a constant feature of this value, times the value,
         so (b / intercept_scaling)^2 / 2 is added to the objective. If it is not 1, the rows are
@@ -186,6 +191,7 @@ class LinearSVC(Updating, PredictsLabels):
         *,
         dual: bool | str = "auto",
         C: float = 1.0,
+        l1_ratio: float = 0.5,
         multi_class: str = "ovr",
         solver: str = "auto",
         tol: float = 1e-3,
@@ -209,6 +215,7 @@ class LinearSVC(Updating, PredictsLabels):
         self.loss = loss
         self.dual = dual
         self.C = C
+        self.l1_ratio = l1_ratio
         self.multi_class = multi_class
         self.solver = solver
         self.tol = tol
@@ -298,8 +305,8 @@ class LinearSVC(Updating, PredictsLabels):
         check_positive("intercept_scaling", self.intercept_scaling)
         check_choice("loss", self.loss, tuple(LOSSES))
         check_choice("multi_class", self.multi_class, MULTI_CLASS)
-        check_penalty(self.penalty, self.loss, self.dual, self.multi_class)
-        check_choice("solver", self.solver, ("auto", *names(published=True)))
+        check_penalty(self, self.loss, LOSSES[self.loss].is_smooth, self.multi_class)
+        check_choice("solver", self.solver, ("auto", *names(published=True, penalty=None)))
         if self.sparse_coef != "auto":
             check_flag("sparse_coef", self.sparse_coef)
         for name in ("fit_intercept", "penalized_intercept", "probability"):

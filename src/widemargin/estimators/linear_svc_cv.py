@@ -30,8 +30,8 @@ class LinearSVCCV(CostSearch):
     probability : bool, default=False
         Whether to calibrate scores, for `predict_proba`. Sigmoids are fitted to the out-of-fold
         scores of the search.
-    loss, multi_class, solver, tol, fit_intercept, penalized_intercept, class_weight, max_iter, \
-    device, memory_budget, n_jobs, random_state
+    penalty, l1_ratio, loss, multi_class, solver, tol, fit_intercept, penalized_intercept, \
+    class_weight, max_iter, device, memory_budget, n_jobs, random_state
         As in `LinearSVC`; max_iter is per training. Threads train folds and classes.
     max_time : float or None, default=None
         Maximum time of the search in seconds, divided among the values of C and the last training
@@ -78,6 +78,8 @@ class LinearSVCCV(CostSearch):
         cv: Any = 5,
         scoring: str | Callable | None = None,
         probability: bool = False,
+        penalty: str = "l2",
+        l1_ratio: float = 0.5,
         loss: str = "squared_hinge",
         multi_class: str = "ovr",
         solver: str = "auto",
@@ -97,6 +99,8 @@ class LinearSVCCV(CostSearch):
         self.cv = cv
         self.scoring = scoring
         self.probability = probability
+        self.penalty = penalty
+        self.l1_ratio = l1_ratio
         self.loss = loss
         self.multi_class = multi_class
         self.solver = solver

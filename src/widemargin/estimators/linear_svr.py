@@ -40,7 +40,7 @@ from widemargin.estimators.validation import (
     check_training_parameters,
     check_weights,
 )
-from widemargin.losses import TARGET_LOSSES
+from widemargin.losses import TARGET_LOSSES, Shape
 from widemargin.solvers.registry import names
 
 
@@ -49,7 +49,7 @@ class LinearSVR(Updating, Reporting, CallbackSupportMixin, RegressorMixin, BaseE
 
     Minimises, for each target, ::
 
-        1/2 |w|^2 + C sum_i weight_i loss(y_i - w.x_i - b)
+        penalty(w) + C sum_i weight_i loss(y_i - w.x_i - b)
 
     Parameters
     ----------
@@ -71,6 +71,11 @@ class LinearSVR(Updating, Reporting, CallbackSupportMixin, RegressorMixin, BaseE
         and 1.
     C : float, default=1.0
         Inverse regularisation strength: the weight of the sum of losses.
+    penalty : {"l2", "l1", "elasticnet"}, default="l2"
+        As for `LinearSVC`. With "squared_epsilon_insensitive" and an epsilon of 0, "l1" is the
+        lasso: ``sklearn.linear_model.Lasso(alpha=1 / (2 * n_samples * C))``.
+    l1_ratio : float, default=0.5
+        Of "elasticnet": from 0, which is "l2", to 1, which is "l1".
     solver : str, default="auto"
         "auto" chooses by the data and C. "dcd" is LIBLINEAR's dual coordinate descent, and the
         others are as for `LinearSVC`, without those named "-paper".
@@ -149,6 +154,8 @@ class LinearSVR(Updating, Reporting, CallbackSupportMixin, RegressorMixin, BaseE
         delta: float = 1.0,
         quantile: float = 0.5,
         C: float = 1.0,
+        penalty: str = "l2",
+        l1_ratio: float = 0.5,
         solver: str = "auto",
         tol: float = 1e-3,
         fit_intercept: bool = True,
@@ -169,6 +176,8 @@ class LinearSVR(Updating, Reporting, CallbackSupportMixin, RegressorMixin, BaseE
         self.delta = delta
         self.quantile = quantile
         self.C = C
+        self.penalty = penalty
+        self.l1_ratio = l1_ratio
         self.solver = solver
         self.tol = tol
         self.fit_intercept = fit_intercept
@@ -254,8 +263,8 @@ class LinearSVR(Updating, Reporting, CallbackSupportMixin, RegressorMixin, BaseE
         check_positive("delta", self.delta)
         check_fraction("quantile", self.quantile)
         check_positive("intercept_scaling", self.intercept_scaling)
-        check_penalty("l2", self.loss, self.dual, "ovr")
-        check_choice("solver", self.solver, ("auto", *names()))
+        check_penalty(self, self.loss, TARGET_LOSSES[self.loss](Shape()).is_smooth)
+        check_choice("solver", self.solver, ("auto", *names(penalty=None)))
         for name in ("fit_intercept", "penalized_intercept"):
             check_flag(name, getattr(self, name))
         check_bytes("memory_budget", self.memory_budget)

@@ -85,7 +85,7 @@ class LogisticRegression(Updating, LogisticClassifier):
 
     Minimises, for two classes, ::
 
-        1/2 |w|^2 + C sum_i weight_i log(1 + exp(-y_i (w.x_i + b)))      y_i = +-1
+        penalty(w) + C sum_i weight_i log(1 + exp(-y_i (w.x_i + b)))      y_i = +-1
 
     and for k classes ::
 
@@ -95,12 +95,13 @@ class LogisticRegression(Updating, LogisticClassifier):
 
     Parameters
     ----------
-    penalty : {"l2"}, default="l2"
-        The norm of w that is penalised. "l1", "elasticnet" and None are refused.
+    penalty : {"l2", "l1", "elasticnet"}, default="l2"
+        As for `LinearSVC`; None is refused. With "l1" and "elasticnet" most weights are zero; more
+        than two classes need ``multi_class="ovr"`` then.
     C : float, default=1.0
         Inverse regularisation strength: the weight of the sum of losses.
     l1_ratio : float, default=0.0
-        As in scikit-learn, where 0 is the penalty "l2". Other values are refused.
+        Of "elasticnet": from 0, which is "l2", to 1, which is "l1".
     dual : bool, default=False
         Without effect: `solver` chooses.
     multi_class : {"auto", "multinomial", "ovr"}, default="auto"
@@ -274,7 +275,7 @@ class LogisticRegression(Updating, LogisticClassifier):
         check_choice("dual", self.dual, ("auto", True, False))
         check_positive("intercept_scaling", self.intercept_scaling)
         check_choice("multi_class", self.multi_class, LOGISTIC_MULTI_CLASS)
-        known = ("auto", *names(risk=RiskKind.LOGISTIC))
+        known = ("auto", *names(risk=RiskKind.LOGISTIC, penalty=None))
         if self.solver in _OTHER_SOLVERS:
             raise ValueError(
                 f"solver={self.solver!r} is one of scikit-learn's: use one of {quoted(known)}. "

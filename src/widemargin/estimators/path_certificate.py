@@ -129,6 +129,8 @@ def certify_path(
     if not isinstance(search, LinearSVCCV):
         raise TypeError(f"certify_path is for LinearSVCCV, not {type(search).__name__}")
     check_is_fitted(search, "best_estimator_")
+    if search.penalty != "l2":
+        raise ValueError(f"certify_path is for penalty='l2', not for {search.penalty!r}")
     check_positive("eps", eps)
     check_count("max_added", max_added)
     if search.scoring is not None:

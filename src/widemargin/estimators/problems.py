@@ -15,6 +15,7 @@ from widemargin.arrays import Matrix, move_to, on_host
 from widemargin.data import Rows, as_rows
 from widemargin.data.memory import RowsInMemory
 from widemargin.estimators.validation import is_real
+from widemargin.penalty import Penalty
 from widemargin.problem import Intercept, Problem, SparseDual, State
 from widemargin.risk import (
     LOSSES,
@@ -49,7 +50,7 @@ def make_problems(
         cost *= move_to(_class_factors(model, classes, codes, weights), cost)
     codes = np.asarray(codes, like=rows.like)
     check_classes(classes, codes, cost)
-    kind, of_classes = intercept_of(model, rows), (codes, len(classes))
+    kind, of_classes = regularisation_of(model, rows), (codes, len(classes))
     if model.loss == LOGISTIC:
         if len(classes) > 2 and model.multi_class != "ovr":
             return AllTogether(rows, cost, *kind, *of_classes, MultinomialRisk)
@@ -63,10 +64,11 @@ def make_problems(
     return OneVsRest(rows, cost, *kind, *of_classes, make)
 
 
-def intercept_of(model: BaseEstimator, rows: Rows) -> tuple[Intercept, float | None]:
-    """Return the kind of intercept, and the value of the last feature if that makes it."""
+def regularisation_of(model: BaseEstimator, rows: Rows) -> tuple[Intercept, float | None, Penalty]:
+    """Return the kind of intercept, the value of the feature if one makes it, the penalty."""
     constant = _constant(model, rows)
-    return Intercept.of(model) if constant is None else Intercept.NONE, constant
+    kind = Intercept.of(model) if constant is None else Intercept.NONE
+    return kind, constant, Penalty.called(model.penalty, model.l1_ratio)
 
 
 def _constant(model: BaseEstimator, rows: Rows) -> float | None:
@@ -104,6 +106,7 @@ class ProblemSet(ABC):
     cost: np.ndarray
     intercept: Intercept
     constant: float | None  # the value of the last feature, if its weight is the intercept
+    penalty: Penalty
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -213,7 +216,7 @@ class OneVsRest(OneByOne):
         y = (self.codes == self.positives[index]).view(np.int8)
         y *= 2
         y -= 1
-        return Problem(self.rows, self.make(y, self.cost), self.intercept)
+        return Problem(self.rows, self.make(y, self.cost), self.intercept, self.penalty)
 
 
 @dataclass(eq=False)
@@ -229,7 +232,7 @@ class AllTogether(ProblemSet):
 
     def __getitem__(self, index: int) -> Problem:
         risk = self.make(self.codes, self.cost, self.n_classes)
-        return Problem(self.rows, risk, self.intercept)
+        return Problem(self.rows, risk, self.intercept, self.penalty)
 
     def _states(self, coef: np.ndarray, intercept: np.ndarray, dual: Matrix) -> list[State]:
         coef = move_to(coef.T.astype(np.float64, order="C"), self.rows.coef_like)

@@ -47,6 +47,8 @@ def carried(problem: Problem, state: State, ratio: float) -> State:
     All dual variables may grow by `ratio`. But if hardly any row is inside the margin, they hardly
     change. So they are multiplied by the factor in between that maximises the dual.
     """
+    if problem.penalty.is_sparse:
+        return state  # its solver goes by the weights
     factor = ratio
     if ratio > 1.0:
         risk, w = problem.risk, state.coef

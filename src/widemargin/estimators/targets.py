@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator
 
 from widemargin.arrays import Matrix, for_kernels
 from widemargin.data import Rows
-from widemargin.estimators.problems import OneByOne, intercept_of, row_costs
+from widemargin.estimators.problems import OneByOne, regularisation_of, row_costs
 from widemargin.losses import TARGET_LOSSES, Loss, Shape
 from widemargin.problem import Problem, State
 from widemargin.risk import TargetRisk
@@ -27,7 +27,7 @@ class PerTarget(OneByOne):
     def __getitem__(self, index: int) -> Problem:
         column = self.y if self.y.ndim == 1 else self.y[:, index]
         risk = TargetRisk(for_kernels(np.ascontiguousarray(column)), self.cost, self.loss)
-        return Problem(self.rows, risk, self.intercept)
+        return Problem(self.rows, risk, self.intercept, self.penalty)
 
     def states(self, coef: np.ndarray, intercept: np.ndarray, dual: Matrix) -> list[State]:
         return super().states(np.atleast_2d(coef), intercept, dual)
@@ -46,4 +46,4 @@ def target_problems(
     shape = Shape(model.epsilon, model.delta, model.quantile)
     loss = TARGET_LOSSES[model.loss](shape)
     cost = row_costs(model, rows, weights)
-    return PerTarget(rows, cost, *intercept_of(model, rows), y, loss)
+    return PerTarget(rows, cost, *regularisation_of(model, rows), y, loss)

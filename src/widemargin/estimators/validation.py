@@ -16,6 +16,7 @@ from widemargin.arrays import Matrix, Vector, on_host
 from widemargin.data import Rows
 from widemargin.data.devices import gpu_array, gpu_rows, is_on_gpu
 from widemargin.data.memory import RowsInMemory
+from widemargin.penalty import PENALTIES
 
 # CSR, as SciPy makes it; subclasses are left to scikit-learn's validation.
 _CSR = (scipy.sparse.csr_matrix, scipy.sparse.csr_array)
@@ -107,18 +108,25 @@ def check_costs(name: str, costs: Vector) -> np.ndarray:
     return values
 
 
-def check_penalty(penalty: str, loss: str, dual: bool | str, multi_class: str) -> None:
-    """Refuse what LIBLINEAR does not have, in scikit-learn's words, and penalty="l1"."""
-    check_choice("penalty", penalty, ("l1", "l2"))
+def check_penalty(
+    model: BaseEstimator, loss: str, is_smooth: bool, multi_class: str = "ovr"
+) -> None:
+    """Refuse penalties, losses and `dual` that do not go together, in scikit-learn's words."""
+    penalty, dual = model.penalty, model.dual
+    check_choice("penalty", penalty, PENALTIES)
     check_choice("dual", dual, ("auto", True, False))
-    if multi_class == "crammer_singer":
-        return  # which ignores all of them
+    if not (is_real(model.l1_ratio) and 0 <= model.l1_ratio <= 1):
+        raise ValueError(f"l1_ratio must be a number from 0 to 1, not {model.l1_ratio!r}")
+    if multi_class == "crammer_singer":  # which ignores the loss, and whether there is a dual
+        if penalty != "l2":
+            raise ValueError(f"penalty={penalty!r} is not for multi_class='crammer_singer'")
+        return
     if dual == "auto":
         dual = penalty == "l2"
     problem = ""
-    if penalty == "l1" and loss == "hinge":
+    if penalty != "l2" and not is_smooth:
         problem = f"The combination of penalty='{penalty}' and loss='{loss}' is not supported"
-    elif (penalty == "l1" and dual) or (loss in _DUAL_ONLY and not dual):
+    elif (penalty != "l2" and dual) or (loss in _DUAL_ONLY and not dual):
         problem = (
             f"The combination of penalty='{penalty}' and loss='{loss}' are not supported when "
             f"dual={dual}"
@@ -127,25 +135,21 @@ def check_penalty(penalty: str, loss: str, dual: bool | str, multi_class: str) -
         raise ValueError(
             f"Unsupported set of arguments: {problem}, Parameters: {penalty=}, {loss=}, {dual=}"
         )
-    if penalty == "l1":
-        raise ValueError(
-            "penalty='l1' is not offered: widemargin penalises |w|^2 / 2. For few nonzero weights "
-            "use sklearn.svm.LinearSVC(penalty='l1', dual=False)"
-        )
 
 
 def check_logistic_penalty(penalty: object, l1_ratio: object) -> None:
-    """Refuse all penalties of logistic regression but |w|^2 / 2."""
+    """Refuse penalties of logistic regression that are not offered."""
     if penalty is None:
         raise ValueError("penalty=None is not offered: a large C is nearly without a penalty")
-    check_choice("penalty", penalty, ("l2", "l1", "elasticnet"))
-    if penalty != "l2":
+    check_choice("penalty", penalty, PENALTIES)
+    if l1_ratio is None and penalty != "elasticnet":
+        return
+    if not (is_real(l1_ratio) and 0 <= l1_ratio <= 1):
+        raise ValueError(f"l1_ratio must be a number from 0 to 1, not {l1_ratio!r}")
+    if l1_ratio != 0 and penalty == "l2":
         raise ValueError(
-            f"penalty={penalty!r} is not offered: widemargin penalises |w|^2 / 2. For few nonzero "
-            "weights use sklearn.linear_model.LogisticRegression(l1_ratio=1, solver='saga')"
+            f"l1_ratio={l1_ratio!r} goes with penalty='elasticnet', not with penalty='l2'"
         )
-    if l1_ratio is not None and not (is_real(l1_ratio) and l1_ratio == 0):
-        raise ValueError(f"l1_ratio={l1_ratio!r} is not offered: use 0, the penalty |w|^2 / 2")
 
 
 def check_training_parameters(estimator: BaseEstimator) -> None:

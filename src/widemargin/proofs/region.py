@@ -120,6 +120,11 @@ def basis_of(problem: Problem, state: State, tol: float) -> Basis:
 
     Rounding is bounded more closely if it is more than a small fraction of `tol`.
     """
+    if problem.penalty.is_sparse:
+        raise ValueError(
+            f"penalty={problem.penalty.name!r} is not strongly convex enough to say where the "
+            "optimum is: proofs are for penalty='l2'"
+        )
     rows, risk, w = problem.rows.plain, problem.risk, state.coef
     assert isinstance(risk, MarginRisk)
     scores = rows.scores(w)

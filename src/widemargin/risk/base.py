@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -171,6 +172,8 @@ class RowRisk(Risk):
 
     cost: Array
     takes_intercept = True
+    #: whether slopes are continuous: it has `slopes`
+    is_smooth = False
     #: how much a row's dual term falls for each unit that its dual variable nears zero, at most
     steepest = 1.0
 
@@ -204,6 +207,13 @@ class RowRisk(Risk):
 
         This is the constraint of a free intercept.
         """
+
+    def slopes(self, S: Array, offset: Any = 0.0) -> tuple[Array, Any]:
+        """Return A at the scores S + offset, which is minus the slope there, and the curvature.
+
+        Where a loss is linear, this is the curvature of a parabola which is above it.
+        """
+        raise TypeError(f"{type(self).__name__} is not smooth")
 
     @abstractmethod
     def largest_lack(self, S: Array, error: Array) -> float:
@@ -256,11 +266,31 @@ class Curvature(ABC):
         """The second derivative in an offset, (1, 1) or (k, k)."""
 
 
+@dataclass
+class RowCurvature(Curvature):
+    """One number per row."""
+
+    weight: Array  # (n,)
+
+    def times(self, U: Array) -> Array:
+        return self.weight * U
+
+    @property
+    def diagonal(self) -> Array:
+        return self.weight
+
+    @property
+    def total(self) -> Array:
+        return np.full((1, 1), self.weight.sum())
+
+
 class SmoothRisk(RowRisk):
     """A sum of losses of single rows that have curvatures everywhere.
 
     A `Line` has no pieces, but values, slopes and curvatures.
     """
+
+    is_smooth = True
 
     @abstractmethod
     def slopes(self, S: Array, offset: Any = 0.0) -> tuple[Array, Curvature]:

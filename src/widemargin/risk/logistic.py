@@ -14,7 +14,6 @@ float64 counts as zero.
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy import ndarray as Array
@@ -23,7 +22,14 @@ from numpy.typing import ArrayLike
 from widemargin import threads
 from widemargin.arrays import as_array
 from widemargin.kernels import logistic as kernels
-from widemargin.risk.base import Bound, Curvature, Cut, LineSums, SmoothRisk, balanced_sides
+from widemargin.risk.base import (
+    Bound,
+    Cut,
+    LineSums,
+    RowCurvature,
+    SmoothRisk,
+    balanced_sides,
+)
 from widemargin.rounding import gamma
 
 # More than the relative error of a loss, of a slope or of an entropy, as they are computed here.
@@ -187,24 +193,6 @@ class LogisticRisk(SmoothRisk):
                 break
             step = ahead
         return step
-
-
-@dataclass
-class RowCurvature(Curvature):
-    """One number per row."""
-
-    weight: Array  # (n,)
-
-    def times(self, U: Array) -> Array:
-        return self.weight * U
-
-    @property
-    def diagonal(self) -> Array:
-        return self.weight
-
-    @property
-    def total(self) -> Array:
-        return np.full((1, 1), self.weight.sum())
 
 
 class LogisticLine:

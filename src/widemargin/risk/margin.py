@@ -23,7 +23,7 @@ from widemargin.arrays import as_array
 from widemargin.kernels.loss import knots
 from widemargin.kernels.response import signs, targets
 from widemargin.losses import HINGE, SQUARED_HINGE, Loss
-from widemargin.risk.base import Bound, Cut, RowLine, RowRisk, balanced_sides
+from widemargin.risk.base import Bound, Cut, RowCurvature, RowLine, RowRisk, balanced_sides
 
 # More than the roundings of a residual, of its further digits, and of its sum with an error.
 _ROUNDINGS = 2.0**-51
@@ -51,6 +51,10 @@ class MarginRisk(RowRisk):
     @property
     def name(self) -> str:
         return self.loss.name
+
+    @property
+    def is_smooth(self) -> bool:  # type: ignore[override]
+        return self.loss.is_smooth
 
     def over(self, y: Array, cost: Array) -> "MarginRisk":
         """Return the same losses for other rows."""
@@ -103,6 +107,16 @@ class MarginRisk(RowRisk):
         """Return how far residuals are beyond eps, (n,)."""
         eps = self.loss.eps
         return residual if eps == 0.0 else residual - np.clip(residual, -eps, eps)
+
+    def slopes(self, S: Array, offset: Any = 0.0) -> tuple[Array, RowCurvature]:
+        loss = self.loss
+        residual = self.residuals(S + offset)
+        excess = self._excess(residual)
+        a = np.clip(excess / loss.bend, loss.low, loss.high)
+        middle = 0.0 if loss.is_one_sided or loss.eps > 0.0 else 1.0 / loss.bend
+        curved = np.full(a.shape, middle)
+        curved = np.divide(a, excess, out=curved, where=excess != 0.0)
+        return self.cost * a * self.sign, RowCurvature(self.cost * curved)
 
     def losses(self, residual: Array) -> Array:
         """Return the loss of each row, (n,), at its residual."""

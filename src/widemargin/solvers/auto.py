@@ -11,7 +11,7 @@ from widemargin.data import Rows
 from widemargin.data.rows import GramRows
 from widemargin.risk import CrammerSinger, MarginRisk, Risk, SmoothRisk
 from widemargin.solvers.base import Solver, kind_of, place_of
-from widemargin.solvers.registry import SOLVERS, Place, names, quoted
+from widemargin.solvers.registry import SOLVERS, Place, RiskKind, names, quoted
 from widemargin.solvers.settings import ChoiceSettings
 
 #: default memory budget of out-of-core solvers, in bytes
@@ -104,13 +104,16 @@ def choose(
     must_stream: bool = False,
     tol: float = USUAL_TOL,
     settings: ChoiceSettings = ChoiceSettings(),
+    penalty: str = "l2",
 ) -> str:
-    """Return the name of the solver for these rows and this risk.
+    """Return the name of the solver for these rows, this risk and this penalty.
 
     `warm` says that training starts from the solution of a similar problem. `must_stream` says
     of rows on disk that checkpoints are wanted, or that memory is too small for other solvers.
     """
     place = place_of(rows)
+    if penalty != "l2":
+        return _for_penalty(place, kind_of(risk), penalty)
     if isinstance(risk, SmoothRisk):
         return "newton"
     if isinstance(risk, CrammerSinger):
@@ -141,6 +144,21 @@ def choose(
     return pick(facts(rows, risk, warm, tol), settings)
 
 
+def _for_penalty(place: Place, kind: RiskKind, penalty: str) -> str:
+    """Return the solver for a penalty other than "l2"; ValueError if there is none."""
+    able = names(place, kind, penalty=penalty)
+    if able:
+        return able[0]
+    anywhere = names(None, kind, penalty=penalty)
+    if not anywhere:
+        raise ValueError(f"penalty={penalty!r} is not for {kind}: use penalty='l2'")
+    places = dict.fromkeys(where for name in anywhere for where in SOLVERS[name].rows)
+    raise ValueError(
+        f"penalty={penalty!r} needs rows {' or '.join(places)}, and these are {place}: "
+        "use penalty='l2'"
+    )
+
+
 @cache
 def _imported(where: str) -> Any:
     """Return the class "module:Class". It is imported on demand: most fits need only one."""
@@ -161,12 +179,20 @@ def make(name: str, risk: Risk | None, seed: int, memory_budget: int = DEFAULT_B
     return kind(**solver.arguments, **{told: choices[told] for told in solver.told})
 
 
-def check(name: str, rows: Rows, risk: Risk) -> None:
-    """Raise ValueError if the solver called `name` cannot work on these rows or this risk."""
+def check(name: str, rows: Rows, risk: Risk, penalty: str = "l2") -> None:
+    """Raise ValueError if the solver called `name` cannot work on these rows or this risk.
+
+    Or if it does not take this penalty.
+    """
     solver, place, kind = SOLVERS[name], place_of(rows), kind_of(risk)
+    if penalty not in solver.penalties:
+        raise ValueError(
+            f"solver={name!r} is for penalty={' or '.join(map(repr, solver.penalties))}: "
+            f"penalty={penalty!r} needs one of {quoted(names(None, kind, penalty=penalty))}"
+        )
     if solver.takes(place, kind):
         return
-    able = quoted(names(place, kind))
+    able = quoted(names(place, kind, penalty=penalty))
     if not solver.takes(rows=place):
         hint = " (see widemargin.open_rows)" if Place.DISK in solver.rows else ""
         raise ValueError(

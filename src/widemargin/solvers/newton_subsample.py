@@ -138,11 +138,10 @@ class Subsample:
         proof = newton_proof.improve(self.steps, self.factor, point, alpha, needed)
         if proof is None:
             return None
-        known = point.known or (point.alpha, point.combined)
-        alpha = point.alpha.copy()
-        alpha[self.index] = proof.alpha
-        of_proof = point._replace(combined=proof.combined, total=proof.total, dual=proof.dual)
-        return of_proof._replace(alpha=alpha, known=known)
+        point.alpha[self.index] = proof.alpha
+        return point._replace(
+            combined=proof.combined, total=proof.total, dual=proof.dual, is_fresh=False
+        )
 
 
 def choose(of_all: NewtonSteps, sampled: Subsample | None) -> Subsample | None:

@@ -57,6 +57,8 @@ class Declaration:
         Further keyword arguments, which the user chooses.
     rows : tuple of Place
         The rows it takes. On a cluster it must be a `base.AsksOracle`.
+    penalties : tuple of str
+        The names of the penalties it takes, see penalty.py.
     counts : {"pass", "iteration"}
         What `max_iter` and `n_iter_` count.
     published : str
@@ -76,15 +78,22 @@ class Declaration:
     rows: tuple[Place, ...]
     counts: Literal["pass", "iteration"]
     published: str = ""
+    penalties: tuple[str, ...] = ("l2",)
     arguments: Mapping[str, Any] = field(default_factory=dict)
     told: tuple[Literal["seed", "memory_budget"], ...] = ()
     splits_rows: bool = False
     shares_passes: bool = False
     keeps_checkpoints: bool = False
 
-    def takes(self, rows: Place | None = None, risk: RiskKind | None = None) -> bool:
-        """Return whether it can work on such rows and such a risk; None stands for any."""
-        return (rows is None or rows in self.rows) and (risk is None or risk in self.classes)
+    def takes(
+        self, rows: Place | None = None, risk: RiskKind | None = None, penalty: str | None = None
+    ) -> bool:
+        """Return whether it can work on such rows, risk and penalty; None stands for any."""
+        return (
+            (rows is None or rows in self.rows)
+            and (risk is None or risk in self.classes)
+            and (penalty is None or penalty in self.penalties)
+        )
 
 
 def _coordinate_descent(
@@ -205,6 +214,17 @@ SOLVERS: dict[str, Declaration] = {
             splits_rows=True,
             shares_passes=True,
         ),
+        Declaration(
+            name="proximal",
+            summary="proximal Newton steps for sparse weights",
+            classes=dict.fromkeys(
+                (RiskKind.MARGIN, RiskKind.LOGISTIC),
+                "widemargin.solvers.feature_descent:FeatureDescent",
+            ),
+            rows=(Place.MEMORY,),
+            penalties=("l1", "elasticnet"),
+            counts="iteration",
+        ),
         _cutting_planes("cpa", "SVM-perf's cutting planes", Place.CLUSTER),
         _with_one_class(
             _cutting_planes("ocas", "cutting planes with a line search", Place.CLUSTER)
@@ -238,16 +258,19 @@ SOLVERS: dict[str, Declaration] = {
 
 
 def names(
-    rows: Place | None = None, risk: RiskKind | None = None, published: bool = False
+    rows: Place | None = None,
+    risk: RiskKind | None = None,
+    published: bool = False,
+    penalty: str | None = "l2",
 ) -> tuple[str, ...]:
-    """Return the names of the solvers that can work on such rows, and on such a risk.
+    """Return the names of the solvers that can work on such rows, risk and penalty.
 
     `published` adds those that follow a paper to the letter.
     """
     return tuple(
         name
         for name, solver in SOLVERS.items()
-        if solver.takes(rows, risk) and (published or not solver.published)
+        if solver.takes(rows, risk, penalty) and (published or not solver.published)
     )
 
 
