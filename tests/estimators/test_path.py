@@ -176,6 +176,7 @@ def test_a_limit_is_told_once():
     assert "max_iter" in path.statuses
 
 
+@pytest.mark.usefixtures("time_by_looks")
 def test_time_is_shared():
     rng = np.random.default_rng(0)
     rows, y = rng.standard_normal((2000, 50), dtype=np.float32), rng.integers(0, 2, 2000)

@@ -296,6 +296,7 @@ def test_a_terminal_shows_a_live_line_and_keeps_only_the_summary():
     [(Y_HARD, "dcd", 1), (Y_HARD, "acf", 2), (Y3_HARD, "dcd", 2), (Y3_HARD, "acf", 1)],
     ids=["binary, dcd", "binary, acf", "three classes, dcd, threads", "three classes, acf"],
 )
+@pytest.mark.usefixtures("time_by_looks")
 def test_max_time(y, solver, n_jobs):
     LinearSVC(solver=solver, tol=0.9).fit(X_HARD[:50], y[:50])  # compiles
     model = LinearSVC(solver=solver, n_jobs=n_jobs, max_time=1.2, max_iter=10**9, **HARD)

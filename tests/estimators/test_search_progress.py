@@ -115,6 +115,7 @@ def test_ctrl_c_in_the_last_training(monkeypatch, usual_ctrl_c):
     assert_honest(model, X, Y)
 
 
+@pytest.mark.usefixtures("time_by_looks")
 def test_max_time():
     rng = np.random.default_rng(0)
     rows, y = rng.standard_normal((2000, 50), dtype=np.float32), rng.integers(0, 2, 2000)

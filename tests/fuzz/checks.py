@@ -18,6 +18,7 @@ from fuzz.cases import Case
 from fuzz.measures import at_cost, size_of
 from fuzz.objective import ExactProblem
 from fuzz.polish import polished
+from fuzz.proofs import proof_failures
 from sklearn.exceptions import ConvergenceWarning
 
 import widemargin
@@ -103,7 +104,29 @@ class _Fit:
             found.append(f"no warning, with status {self.status}")
         if self.model is not None and not found:
             found += self._certified_again()
+            if self.case.kind in ("LinearSVC", "LinearSVR") and self.case.layout != "disk":
+                found = found or self._audited(slack) + self._proved()
         return found
+
+    def _audited(self, slack):
+        audit = widemargin.audit(self.model, **self.case.data, tol=1e-2, max_time=0.2)
+        parts = audit.certificate.parts or (audit.certificate,)
+        found = []
+        for problem, point, part in zip(self.problems, self.points, parts, strict=True):
+            found += check_part(problem, point, part, self.case, slack)
+        return [f"audit: {each}" for each in found]
+
+    def _proved(self):
+        parts = self.certificate.parts or (self.certificate,)
+        known = []
+        for problem, part in zip(self.problems, parts, strict=True):
+            state = solve_well_scaled(problem, self.case, _another_solver(problem.risk, self.case))
+            if state is None:
+                return []
+            exact = ExactProblem(self.case.X, problem.risk, problem.intercept)
+            objective = exact.objective(state.coef, state.offset)
+            known.append((state.coef, objective - Fraction(part.dual)))
+        return proof_failures(self.model, self.case.data, known)
 
     def _certified_again(self):
         again = widemargin.certify(self.model, **self.case.data)

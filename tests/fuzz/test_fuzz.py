@@ -10,6 +10,7 @@ from fuzz import certificates, checks
 from fuzz.cases import KINDS, Case, random_case
 from fuzz.objective import ExactProblem
 from fuzz.polish import polished
+from fuzz.proofs import proof_failures
 
 import widemargin
 from widemargin.problem import Intercept
@@ -64,6 +65,17 @@ def test_false_claims_are_found(change, named):
         problem, (np.zeros(2), 0.0), widemargin.Certificate(4.0, 0.0), SHIFTED
     )
     assert honest == []
+
+
+def test_false_bounds_on_weights_are_found():
+    rng = np.random.default_rng(0)
+    data = {"X": rng.standard_normal((30, 3)), "y": np.arange(30) % 2}
+    model = widemargin.LinearSVC(tol=1e-6).fit(**data)
+    coef, excess = model.coef_[0], Fraction(model.certificate_.gap)
+    assert proof_failures(model, data, [(coef, excess)]) == []
+    (found,) = proof_failures(model, data, [(coef + 1.0, excess)])
+    assert "leave the optimum out" in found
+    assert proof_failures(model, data, [(coef + 1.0, Fraction(10) ** 400)]) == []
 
 
 @pytest.mark.parametrize("intercept", Intercept)
