@@ -10,11 +10,12 @@ import scipy.sparse as sp
 from blocks import Blocks
 
 from widemargin.losses import LOSSES, TARGET_LOSSES
-from widemargin.solvers.registry import Place, RiskKind, names, only_for
+from widemargin.solvers.registry import SOLVERS, Place, RiskKind, names, only_for
 
 KINDS = {
     "LinearSVC": 10,
     "LinearSVR": 5,
+    "LogisticRegression": 4,
     "LinearRanker": 4,
     "MeasureSVC": 4,
     "OrdinalSVC": 2,
@@ -126,7 +127,7 @@ def random_case(seed: int, place: int, kind: str | None = None) -> Case:
         two_classes = case.parameters.get("multi_class") != "crammer_singer"
         solvers = [*(only_for(Place.DISK) if two_classes else ()), "ocas", "cpa"]
         case.parameters["solver"] = str(random.choice(solvers))
-    may_start_warm = kind in ("LinearSVC", "LinearSVR", "LinearRanker", "OrdinalSVC", "MeasureSVC")
+    may_start_warm = kind not in ("svm_path", "LinearSVCCV")
     if may_start_warm and random.random() < 0.15:
         case.first = case.parameters | {"C": _cost(random, gentle), "warm_start": True}
         case.parameters["warm_start"] = True
@@ -241,8 +242,9 @@ def _parameters(random, kind, gentle):
         parameters["fit_intercept"] = bool(intercept > 0)
         parameters["penalized_intercept"] = bool(intercept == 2)
         return parameters
-    parameters["loss"] = str(random.choice(list(_losses(kind))))
     parameters["random_state"] = 0
+    if kind != "LogisticRegression":
+        parameters["loss"] = str(random.choice(list(_losses(kind))))
     intercept = random.integers(3)
     parameters["fit_intercept"] = bool(intercept > 0)
     parameters["penalized_intercept"] = bool(intercept == 2)
@@ -252,6 +254,15 @@ def _parameters(random, kind, gentle):
         parameters["delta"] = 1.0 if gentle else _power(random, -6, 6)
         parameters["quantile"] = float(random.choice([0.5, 0.9, random.random()]))
         parameters["solver"] = str(random.choice(solvers))
+        parameters["C"] = _cost(random, gentle)
+        return parameters
+    if kind == "LogisticRegression":
+        parameters["multi_class"] = str(random.choice(["ovr", "multinomial"]))
+        known = RiskKind.LOGISTIC, RiskKind.MULTINOMIAL
+        able = set(names(risk=known[0])) & (
+            set(names(risk=known[1])) if parameters["multi_class"] != "ovr" else set(SOLVERS)
+        )
+        parameters["solver"] = str(random.choice(["auto", *sorted(able)]))
         parameters["C"] = _cost(random, gentle)
         return parameters
     if random.random() < 0.3:

@@ -27,7 +27,7 @@ from widemargin.estimators.problems import make_problems
 from widemargin.estimators.targets import target_problems
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
-from widemargin.risk import CrammerSinger, MarginRisk, PairwiseHinge, RowRisk
+from widemargin.risk import CrammerSinger, MarginRisk, PairwiseHinge, RowRisk, SmoothRisk
 from widemargin.risk.sides import TwoSidedRisk
 from widemargin.solvers import auto
 
@@ -35,6 +35,7 @@ from widemargin.solvers import auto
 _LOOSE = 1e-6
 # As much of an objective as a solver of another kind leaves.
 _CLARABEL = 1e-6
+_NOTHING = Fraction(1, 10**300)
 # The exact optimum is asked for where a dual value is so near it, and takes longer than all else.
 _NEAR = 1e-6
 
@@ -191,7 +192,7 @@ def _of_classifier(case, like, coef, intercept, certificate, status, model=None)
     codes = np.searchsorted(like.classes_, case.y)
     made = make_problems(like, rows, like.classes_, codes, case.sample_weight)
     problems = [made[j] for j in range(len(made))]
-    if isinstance(problems[0].risk, CrammerSinger):
+    if problems[0].risk.outputs:
         points = [(coef.T, intercept)]
     else:
         points = list(zip(coef, intercept))
@@ -210,7 +211,8 @@ def check_part(problem, point, part, case, slack=Fraction(0)) -> list[str]:
         found.append(f"the gap is {part.gap:g}, below zero")
     exact = ExactProblem(case.X, problem.risk, problem.intercept)
     own = exact.objective(coef, offset)
-    if Fraction(part.primal) < own * (1 - slack):
+    # The logistic losses below the smallest float64 count as zero.
+    if Fraction(part.primal) < own * (1 - slack) - _NOTHING:
         found.append(f"primal {_below(part.primal, own)} the model's exact objective")
     # It may be above the objective by what it says that rounding may have done.
     loose = _LOOSE * _largest_sum(case.X, problem, coef, offset) + 3.0 * part.rounding
@@ -272,6 +274,8 @@ def _another_solver(risk, case):
     """Return a solver, another than the case's where there is one."""
     if not isinstance(risk, RowRisk):
         return "cpa" if case.parameters["solver"] in ("auto", "ocas") else "ocas"
+    if isinstance(risk, SmoothRisk):
+        return "newton" if case.parameters["solver"] != "newton" else "ocas"
     first, second = ("acf", "ocas") if isinstance(risk, CrammerSinger) else ("newton", "acf")
     return first if case.parameters["solver"] != first else second
 
@@ -311,8 +315,8 @@ def _at_cost(risk, power):
         factor = np.ldexp(1.0, -2 * power)
         return risk.scaled(np.full(risk.n_levels.size, factor))
     cost = np.ldexp(risk.cost, -2 * power)
-    if isinstance(risk, CrammerSinger):
-        return CrammerSinger(risk.y, cost, *risk.outputs)
+    if risk.outputs:
+        return type(risk)(risk.y, cost, *risk.outputs)
     return risk.over(risk.y, cost)
 
 

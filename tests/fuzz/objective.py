@@ -4,6 +4,7 @@ Each float64 is a whole number of 2^-1074, so that integers are all it takes.
 """
 
 import math
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +13,7 @@ from fuzz.measures import measure_risk
 
 from widemargin.losses import HINGE, SQUARED_HINGE
 from widemargin.problem import Intercept
-from widemargin.risk import CrammerSinger, PairwiseHinge
+from widemargin.risk import CrammerSinger, PairwiseHinge, SmoothRisk
 from widemargin.risk.sides import TwoSidedRisk
 
 # Losses that are powers, of whole numbers in place of fractions.
@@ -74,6 +75,15 @@ class ExactProblem:
                 worst = max(one * (j != own) + s for j, s in enumerate(of_row))
                 total += cost * (worst - of_row[own])
             return Fraction(total, one * _ONE)
+        if isinstance(risk, SmoothRisk):
+            total = Fraction(0)
+            for y, cost, of_row in zip(risk.y.tolist(), risk.cost.tolist(), scores):
+                of_row = [Fraction(s, one) for s in of_row]
+                ahead = [-y * of_row[0]]
+                if risk.outputs:
+                    ahead = [s - of_row[y] for j, s in enumerate(of_row) if j != y]
+                total += Fraction(cost) * _log_sum(ahead) if cost > 0.0 else 0
+            return total
         scores = [s for (s,) in scores]
         if isinstance(risk, PairwiseHinge):
             return Fraction(_pairs(risk, scores, one), one * one)
@@ -90,6 +100,28 @@ class ExactProblem:
         for y, cost, s in zip(risk.y.tolist(), _wholes(risk.cost), scores):
             total += cost * max(0, one - int(y) * s) ** power
         return Fraction(total, _ONE * one**power)
+
+
+def _log_sum(ahead) -> Fraction:
+    """Return log(1 + sum of exp) of some Fractions, in sixty digits, rounded down."""
+    with localcontext() as context:
+        context.prec = 80
+        highest = max(0, *ahead)
+        powers = [
+            Decimal(0) if a - highest < -(10**6) else _decimal(a - highest).exp()
+            for a in (0, *ahead)
+        ]
+        if highest == 0:
+            others = sum(powers[1:])
+            # By its series where it is tiny: log(1 + x) would have no digits left.
+            log = others - others * others / 2 if others < Decimal("1e-30") else (1 + others).ln()
+        else:
+            log = sum(powers).ln()
+        return highest + Fraction(log) * (1 - Fraction(1, 10**55))
+
+
+def _decimal(value: Fraction) -> Decimal:
+    return Decimal(value.numerator) / Decimal(value.denominator)
 
 
 def exact_loss(loss, residual):

@@ -227,3 +227,29 @@ def test_limits_leave_a_certificate():
     state, monitor = solve(problem, tol=1e-12, on_check=lambda record, state: True)
     assert monitor.status == "callback"
     assert certify_state(problem, state).gap == pytest.approx(monitor.certificate.gap)
+
+
+@pytest.mark.parametrize(("C", "tol", "chosen"), [(1.0, 1e-3, "dcd"), (1.0, 1e-9, "newton")])
+def test_small_costs_are_for_coordinate_descent(C, tol, chosen):
+    X = sp.random(50, 2000, 0.01, "csr", random_state=0, dtype=np.float64)
+    rows, y = as_rows(X), np.resize([1, -1], 50)
+    assert auto.choose(rows, LogisticRisk(y, np.full(50, C)), tol=tol) == chosen
+    assert auto.choose(rows, LogisticRisk(y, np.full(50, 1e6 * C)), tol=tol) == "newton"
+    assert auto.choose(FourMethods(rows), LogisticRisk(y, np.full(50, C)), tol=tol) == "newton"
+
+
+def test_a_hessian_of_many_features_is_made_only_after_many_steps(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = sp.random(300, 200, 0.2, "csr", random_state=0, dtype=np.float64)
+    y = np.where(rng.random(300) < 0.5, 1, -1)
+    made = []
+    moments = type(as_rows(X)).moments
+    monkeypatch.setattr(
+        type(as_rows(X)), "moments", lambda *given: made.append(1) or moments(*given)
+    )
+    for C, expected in ((1e-3, False), (1e4, True)):
+        made.clear()
+        problem = Problem(as_rows(X), LogisticRisk(y, np.full(300, C)), Intercept.FREE)
+        _, monitor = solve(problem, tol=1e-8)
+        assert monitor.status == "converged"
+        assert bool(made) == expected

@@ -9,7 +9,7 @@ import numpy as np
 
 from widemargin.data import Rows
 from widemargin.data.rows import GramRows
-from widemargin.risk import CrammerSinger, MarginRisk, Risk, SmoothRisk
+from widemargin.risk import CrammerSinger, LogisticRisk, MarginRisk, Risk, SmoothRisk
 from widemargin.solvers.base import Solver, kind_of, place_of
 from widemargin.solvers.registry import SOLVERS, Place, RiskKind, names, quoted
 from widemargin.solvers.settings import ChoiceSettings
@@ -115,7 +115,7 @@ def choose(
     if penalty != "l2":
         return _for_penalty(place, kind_of(risk), penalty)
     if isinstance(risk, SmoothRisk):
-        return "newton"
+        return _choose_for_smooth(rows, risk, tol, settings)
     if isinstance(risk, CrammerSinger):
         if place is not Place.MEMORY:
             return "ocas"
@@ -157,6 +157,14 @@ def _for_penalty(place: Place, kind: RiskKind, penalty: str) -> str:
         f"penalty={penalty!r} needs rows {' or '.join(places)}, and these are {place}: "
         "use penalty='l2'"
     )
+
+
+def _choose_for_smooth(rows: Rows, risk: SmoothRisk, tol: float, settings: ChoiceSettings) -> str:
+    """Return the name of the solver for a smooth risk."""
+    if place_of(rows) is not Place.MEMORY or not isinstance(risk, LogisticRisk):
+        return "newton"
+    pays = settings.logistic_passes_pay * min(1.0, tol / USUAL_TOL) ** settings.tol_power
+    return "dcd" if _stretch(rows, risk.cost)[1] < pays else "newton"
 
 
 @cache

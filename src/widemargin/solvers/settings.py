@@ -404,6 +404,9 @@ class ChoiceSettings:
     joint_rows_per_feature, tol_power : float
         The stretch `few_rows_pay` shrinks as this power of tol below 1e-3, except with fewer rows
         per feature than this: there joint steps reach any tolerance.
+    logistic_passes_pay : float
+        Coordinate descent is faster for a logistic loss up to this stretch, which shrinks with tol
+        in the same way; measured by ``python -m benchmarks.logistic choice``.
     nearly_a_parabola : float
         Below this stretch a squared hinge is nearly a parabola: a few Newton steps are enough.
     """
@@ -419,6 +422,7 @@ class ChoiceSettings:
     passes_pay: float = 1.2
     joint_rows_per_feature: float = 3.0
     tol_power: float = 1.0 / 3.0
+    logistic_passes_pay: float = 20.0
     nearly_a_parabola: float = 0.005
 
 

@@ -59,8 +59,11 @@ class SmoothNewtonSettings:
 
     Attributes
     ----------
-    cholesky_features : int
-        Up to this many features the Hessian is computed and factorised.
+    cholesky_features, few_steps : int
+        Up to this many features the Hessian is computed and factorised; but not before it takes
+        less time than so many steps of conjugate gradients, or than the last direction did.
+    multiplications_per_entry : float
+        An entry takes as long in a step as so many products of two features take in a Hessian.
     least_forcing, most_forcing : float
         Conjugate gradients end where the residual, in the norm of the preconditioner, is this
         fraction of the gradient, or its root, if that is in between.
@@ -76,6 +79,8 @@ class SmoothNewtonSettings:
     """
 
     cholesky_features: int = 1000
+    few_steps: int = 5
+    multiplications_per_entry: float = 2.5
     least_forcing: float = 1e-4
     most_forcing: float = 0.3
     cg_steps: int = 250
@@ -126,6 +131,7 @@ class _Run:
         self.alpha, self.combined = state.dual, np.zeros_like(self.coef)
         self.best_dual, self.wanted = -math.inf, settings.wanted
         self.penalty, self.value = 0.0, math.inf
+        self.last_steps = 0  # of conjugate gradients, for the last direction
 
     def _scores(self, coef: Array) -> Array:
         if not coef.any():
@@ -239,13 +245,23 @@ class _Run:
         And X times its part in w, if it is known.
         """
         rows = self.rows
-        few = rows.n_features <= self.settings.cholesky_features and self.coef.ndim == 1
-        if few and isinstance(rows, GramRows):
+        if isinstance(rows, GramRows) and self._hessian_pays(rows):
             with self.monitor.phase("direction"):
                 found = self._by_cholesky(rows, *gradient, curvature.diagonal)
             if found is not None:
                 return *found, None
         return self._by_conjugate_gradients(*gradient, curvature)
+
+    def _hessian_pays(self, rows: GramRows) -> bool:
+        """Return whether a Hessian takes less time than conjugate gradients would."""
+        settings, d = self.settings, rows.n_features
+        if d > settings.cholesky_features or self.coef.ndim > 1:
+            return False
+        per_row = max(1.0, rows.n_entries / max(1, rows.n_rows))
+        # Products of dense blocks are vectorised; those of sparse rows are not.
+        products = min(d * d / 16.0, per_row * per_row / 2.0)
+        steps = products / (settings.multiplications_per_entry * per_row)
+        return steps <= max(settings.few_steps, self.last_steps)
 
     def _by_cholesky(
         self, rows: GramRows, gradient: Array, of_offset: float, weight: Array
@@ -322,7 +338,8 @@ class _Run:
         scaled = residual / scaling
         way, size = scaled, float(np.vdot(residual, scaled))
         enough = self._forcing() ** 2 * size
-        for _ in range(self.settings.cg_steps):
+        for n_steps in range(self.settings.cg_steps):
+            self.last_steps = n_steps
             if not size > enough or monitor.must_stop():
                 break
             along = product(rows, "scores", way, monitor)
