@@ -133,7 +133,7 @@ class Monitor:
     """Decides when to stop one problem, and records its history."""
 
     tol: float  # certified relative duality gap to reach
-    max_iter: int
+    max_iter: float
     #: seconds for this problem, from now on, by a clock that does not count compilation
     max_time: float | None = None
     interruption: Interruption = field(default_factory=Interruption)
@@ -227,3 +227,58 @@ class Monitor:
         elif asked_to_stop:
             self.status = "callback"
         return self.must_stop()
+
+
+class Leg(Monitor):
+    """The monitor of a solver that does a part of the work for another monitor.
+
+    Its status is "max_iter" when its part is over, and that of the other monitor when that one
+    says stop. History and phases are those of the other one.
+
+    Parameters
+    ----------
+    whole : Monitor
+    most : float
+        Most iterations of this part.
+    is_over : callable or None
+        Called with iterations and relative gap at each check: whether the part is over.
+    """
+
+    def __init__(
+        self,
+        whole: Monitor,
+        most: float = math.inf,
+        is_over: Callable[[float, float], bool] | None = None,
+    ):
+        super().__init__(whole.tol, whole.max_iter, interruption=whole.interruption)
+        self.whole, self.before, self.is_over = whole, whole.iteration, is_over
+        self.max_iter = min(most, whole.max_iter - whole.iteration)
+        self.history, self.phases = whole.history, whole.phases
+        self.save, self.times_read = whole.save, whole.times_read
+
+    @property
+    def relative_gap(self) -> float:
+        """The relative gap found by the last check."""
+        return 1.0 if self.certificate is None else self.certificate.relative_gap
+
+    def must_stop(self) -> bool:
+        self.whole.iteration = self.before + self.iteration
+        if self.whole.must_stop():
+            self.status = self.whole.status
+        elif self.iteration >= self.max_iter:
+            self.status = "max_iter"
+        return self.status != "running"
+
+    def check(
+        self, certificate: Certificate, state: Any, active_rows: int, rule: bool | None = None
+    ) -> bool:
+        self.certificate = certificate
+        self.whole.iteration = self.before + self.iteration
+        self.whole.check(certificate, state, active_rows, rule)
+        if self.is_over is not None and self.is_over(self.iteration, certificate.relative_gap):
+            self.status = "max_iter"
+        return self.must_stop()
+
+    def settle(self, certificate: Certificate) -> None:
+        self.certificate = certificate
+        self.whole.settle(certificate)

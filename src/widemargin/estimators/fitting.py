@@ -168,7 +168,13 @@ class Fit(Batch):
             start = checkpoint.load() or start
             monitor.save = checkpoint.save
         seed = int(self.seeds[index])
-        solver = auto.make(self.solver, problem.risk, seed, budget_of(self.estimator))
+        solver = auto.make(
+            self.solver,
+            problem.risk,
+            seed,
+            budget_of(self.estimator),
+            may_change=self.estimator.solver == "auto",
+        )
         self.states[index] = solver.solve(problem, start, monitor)
         if checkpoint is not None:
             checkpoint.save(self.states[index])

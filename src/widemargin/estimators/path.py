@@ -292,8 +292,8 @@ class CostPath:
         if seconds is not None:
             seconds /= max(1, costs_left)
         seeds = self.random.randint(np.iinfo(np.int32).max, size=n_problems)
-        budget = budget_of(self.model)
-        solvers = [auto.make(solver, first.risk, int(seed), budget) for seed in seeds]
+        budget, may_change = budget_of(self.model), self.model.solver == "auto"
+        solvers = [auto.make(solver, first.risk, int(seed), budget, may_change) for seed in seeds]
         keep = np.float32 if self.single else np.float64
         return Step(C, sets, solvers, plan, self.limits, seconds, self.trails, keep)
 

@@ -11,8 +11,8 @@ from widemargin.data import Rows
 from widemargin.data.rows import GramRows
 from widemargin.risk import CrammerSinger, LogisticRisk, MarginRisk, Risk, SmoothRisk
 from widemargin.solvers.base import Solver, kind_of, place_of
+from widemargin.solvers.choice_settings import ChoiceSettings
 from widemargin.solvers.registry import SOLVERS, Place, RiskKind, names, quoted
-from widemargin.solvers.settings import ChoiceSettings
 
 #: default memory budget of out-of-core solvers, in bytes
 DEFAULT_BUDGET = 1 << 30
@@ -31,10 +31,10 @@ class Facts:
     unbounded : bool
         Whether dual variables have no upper bounds, as those of a squared hinge.
     stretch : float
-        Mean cost over mean first step. The first step of coordinate descent, without bounds, has
-        length 1 / |x|^2. If costs are smaller, most support vectors end at their bounds, and
-        a few passes find these. If costs are larger, dual variables have to be balanced against
-        each other.
+        Mean cost over the typical first step. The first step of coordinate descent, without
+        bounds, has length 1 / |x|^2, of which this is the geometric mean. If costs are smaller,
+        most support vectors end at their bounds, and a few passes find these. If costs are larger,
+        dual variables have to be balanced against each other.
     warm : bool
         Whether a nearby solution is known: it tells which rows need visits.
     tol : float
@@ -63,7 +63,8 @@ def _stretch(rows: Rows, cost: np.ndarray) -> tuple[int, float]:
     norms = rows.squared_norms()
     counted = (cost > 0.0) & (norms > 0.0)
     n = int(np.count_nonzero(counted))
-    return n, float(cost[counted].mean() / np.mean(1.0 / norms[counted])) if n else 0.0
+    # Neither a few rows that are nearly empty nor a few very long ones decide.
+    return n, float(cost[counted].mean() * np.exp(np.log(norms[counted]).mean())) if n else 0.0
 
 
 def pick(facts: Facts, settings: ChoiceSettings = ChoiceSettings()) -> str:
@@ -173,13 +174,23 @@ def _imported(where: str) -> Any:
     return resolve_name(where)
 
 
-def make(name: str, risk: Risk | None, seed: int, memory_budget: int = DEFAULT_BUDGET) -> Solver:
+def make(
+    name: str,
+    risk: Risk | None,
+    seed: int,
+    memory_budget: int = DEFAULT_BUDGET,
+    may_change: bool = False,
+) -> Solver:
     """Return the solver called `name` for problems with this risk.
 
-    The risk is None on a cluster, where only the workers have it.
+    The risk is None on a cluster, where only the workers have it. `may_change` says that the
+    solver was chosen here, and that others may take turns with it.
     """
     solver = SOLVERS[name]
     where = solver.classes[kind_of(risk)]
+    if may_change and name == "acf" and isinstance(risk, MarginRisk):
+        where = "widemargin.solvers.relay:Relay"
+        return _imported(where)(seed)
     kind = _imported(where)
     if not (isinstance(kind, type) and issubclass(kind, Solver)):
         raise TypeError(f"solver={name!r} is declared as {where}, which is no Solver")

@@ -18,7 +18,7 @@ class Forecast:
     ----------
     settings : CheckSettings
     tol : float
-    max_iter : int
+    max_iter : float
     n_counted, n_entries : int
         Rows of positive cost, and numbers that a visit of all rows reads.
     mean_pull : float
@@ -31,7 +31,7 @@ class Forecast:
         self,
         settings: CheckSettings,
         tol: float,
-        max_iter: int,
+        max_iter: float,
         n_counted: int,
         n_entries: int,
         mean_pull: float,
