@@ -35,7 +35,7 @@ class FeatureSettings:
     growth: float = 2.0
     near: float = 0.95
     of_gap: float = 0.3
-    enough: float = 0.01
+    enough: float = 0.1
     enough_between: float = 0.05
     most_sweeps: int = 50
     sweeps_between: int = 10
