@@ -24,8 +24,12 @@ _OPTIONS: Any = {"fastmath": set(REORDERING_MATH), "error_model": "numpy"}
 # caller.
 _OPTIONS_IN_ORDER: Any = {"fastmath": set(IN_ORDER), "error_model": "numpy"}
 _CACHE_LINE = 64  # bytes
-# If at least one of _READ_ON of so many rows has to be added, all of them are.
-_AT_ONCE, _READ_ON = 64, 8
+# If at least one of _READ_ON of so many rows has to be added, all of them are. Else rows are
+# prefetched so many rows before they are added.
+_AT_ONCE, _READ_ON, _AHEAD = 512, 8, 8
+# Dense rows of up to so many bytes are added four at a time, longer ones one by one: four streams
+# take up to twice as long as one.
+_SHORT_ROW = 256
 
 
 def row_dot(rows, i, w):
@@ -207,18 +211,39 @@ def _combine_csr(values, indices, indptr, g, begin, end, out):
 
 
 @kernel
+def _add_short_rows(rows, g, begin, end, out):
+    """As `combine`, for dense rows; four at a time."""
+    values = rows[0]
+    last = end - (end - begin) % 4
+    for i in range(begin, last, 4):
+        a, b, c, d = g[i], g[i + 1], g[i + 2], g[i + 3]
+        x, y, u, v = values[i], values[i + 1], values[i + 2], values[i + 3]
+        for k in range(out.shape[0]):
+            out[k] += (a * x[k] + b * y[k]) + (c * u[k] + d * v[k])
+    for i in range(last, end):
+        row_add(rows, i, g[i], out)
+
+
+@kernel
 def combine(rows, g, begin, end, out):
     """out += sum of g[i] x_i over begin <= i < end."""
     if len(rows) == 1:
+        at = np.empty(_AT_ONCE, np.uint64)
         for low in range(begin, end, _AT_ONCE):
             high = min(low + _AT_ONCE, end)
             count = 0
             for i in range(low, high):
+                at[count] = i
                 count += 1 if g[i] != 0.0 else 0
             # Reading on is faster than leaving out a few rows: the hardware prefetches a stream.
-            every = _READ_ON * count > high - low
-            for i in range(low, high):
-                if every or g[i] != 0.0:
+            if _READ_ON * count <= high - low:
+                for j in range(count):
+                    row_prefetch(rows, at[min(j + _AHEAD, count - 1)])
+                    row_add(rows, at[j], g[at[j]], out)
+            elif rows[0].shape[1] * rows[0].itemsize <= _SHORT_ROW:
+                _add_short_rows(rows, g, low, high, out)
+            else:
+                for i in range(low, high):
                     row_add(rows, i, g[i], out)
     else:
         _combine_csr(rows[0], rows[1], rows[2], g, begin, end, out)
