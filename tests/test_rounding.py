@@ -17,6 +17,7 @@ from widemargin.certificate import (
     certify_state,
     dual_sums,
     lower_bound,
+    proved_by,
     upper_bound,
 )
 from widemargin.data import as_rows
@@ -185,6 +186,29 @@ def test_the_dual_value_is_no_larger_than_any_true_objective(stated):
         for found in (bound, sums.bound(problem.intercept)):  # after a closer look, and before
             if np.isfinite(found.value):
                 assert Fraction(found.value) <= exact_dual(problem, X, A)
+
+
+@settings(deadline=None, max_examples=150)
+@given(stated=stated_problems(), far=st.sampled_from([1e-3, 1.0, 1e6, 1e16]), seed=st.integers(0, 9))
+def test_the_dual_value_by_a_product_for_other_dual_variables(stated, far, seed):
+    """Large terms that cancel leave the rounding of both products."""
+    problem, X, state = stated
+    rows, risk, intercept = problem.rows, problem.risk, problem.intercept
+    if intercept is Intercept.FREE or isinstance(risk, CrammerSinger):
+        return
+    rng = np.random.default_rng(seed)
+    A = risk.feasible(risk.signed(state.dual))
+    some = rng.random(A.size) < 0.5
+    known = A + np.where(some, far * np.abs(A).max() * rng.standard_normal(A.size), 0.0)
+    change = A - known
+    combined = rows.combine(known) + rows.combine(change)
+    sums = dual_sums(rows, risk, A, combined, change)
+    for found in (sums.bound(intercept), proved_by(problem, A, combined, change=change)):
+        if np.isfinite(found.value):
+            assert Fraction(found.value) <= exact_dual(problem, X, A)
+    if far == 1e-3 and np.isfinite(combined).all() and np.isfinite(sums.pull):
+        exact = lower_bound(problem, state.dual)[0]
+        assert proved_by(problem, A, combined, change=change).rounding <= 3.0 * exact.rounding
 
 
 @settings(deadline=None, max_examples=100)

@@ -283,8 +283,23 @@ def feasible_near(problem: Problem, dual: Array) -> Array:
     return risk.balanced(A) if problem.intercept is Intercept.FREE else A
 
 
-def proved_by(problem: Problem, A: Array, combined: Array, tol: float = FINE_TOL) -> Bound:
-    """Return the bound of feasible dual variables A, where X^T A is `combined` up to rounding."""
+def proved_by(
+    problem: Problem,
+    A: Array,
+    combined: Array,
+    tol: float = FINE_TOL,
+    change: Array | None = None,
+) -> Bound:
+    """Return the bound of feasible dual variables A, where X^T A is `combined` up to rounding.
+
+    With a `change`, (n,), `combined` is the sum of the products X^T (A - change) and X^T change.
+    """
+    if change is not None:
+        sums = dual_sums(problem.rows, problem.risk, A, combined, change)
+        bound = _bound_of(problem, A, sums)
+        if not _is_blurred(bound, tol, problem.rows):
+            return bound
+        combined = problem.rows.plain.combine(A)
     return _bound_of(problem, A, best_sums(problem, A, combined, tol))
 
 

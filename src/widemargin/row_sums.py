@@ -64,18 +64,37 @@ def score_errors(rows: Rows, coef: Array, offset: Offset) -> ScoreErrors:
     return ScoreErrors(rows.lengths, relative * (longest + TINY), fixed)
 
 
-def dual_sums(rows: Rows, risk: RowRisk, A: Array, combined: Array) -> "Sums":
-    """Return the sums over rows for feasible dual variables A."""
+def dual_sums(
+    rows: Rows, risk: RowRisk, A: Array, combined: Array, change: Array | None = None
+) -> "Sums":
+    """Return the sums over rows for feasible dual variables A.
+
+    With a `change`, (n,), `combined` is the sum of the products X^T (A - change) and X^T change.
+    """
+    sizes = sizes_of(rows, A)
+    if change is not None:
+        sizes["more"] = _sum_error(rows, sizes, sizes_of(rows, change))
     heights = [risk.part(part.start, part.stop).dual(A[part]) for part in parts_of(A)]
     height = math.fsum(heights)
     return Sums(
         height,
         combined,
         totals=column_sums(A),
-        **sizes_of(rows, A),
+        **sizes,
         height_error=SUM + gamma(2 * A[:1].size),  # with the sum over a row's classes
         steepest=risk.steepness(A, height),
     )
+
+
+def _sum_error(rows: Rows, sizes: dict[str, Any], change: dict[str, Any]) -> float:
+    """Return the error of a sum of two products, as a length, beyond that of one for A.
+
+    `sizes` and `change` are `sizes_of` A and of the change. With D for the change, X^T (A - D) has
+    no more terms than A and D together, which are no larger. D is rounded, and so is the sum.
+    """
+    more = gamma(change["n_used"] + 4) * sizes["pull"]
+    more += 2.0 * gamma(sizes["n_used"] + change["n_used"] + 68) * change["pull"]
+    return more + rows.combine_error(sizes["size"] + 2.0 * change["size"])
 
 
 def convex_weights(tangents: Tangents) -> list[float]:
@@ -146,15 +165,15 @@ def sizes_of(rows: Rows, A: Array) -> dict[str, Any]:
         size = np.abs(A[part]) if A.ndim == 1 else np.abs(A[part]).sum(axis=1)
         n_used = int(np.count_nonzero(size))
         if n_used:
-            length = lengths(rows, part)
+            length = rows.lengths[part]
             longest = max(longest, float(length.max()))
-            sums.append((float(size.sum()), float((size * length).sum()), n_used))
+            sums.append((float(size.sum()), float(size @ length), n_used))
     sizes, pulls, counts = zip(*sums)
-    size = math.fsum(sizes)
+    size, more = math.fsum(sizes), 1.0 + gamma(rows.longest_row + MORE)
     return {
         "size": size,
-        "pull": math.fsum(pulls),
-        "longest": longest,
+        "pull": more * math.fsum(pulls) + TINY * size,
+        "longest": more * longest + TINY,
         "more": rows.combine_error(size),
         "n_used": sum(counts),
     }

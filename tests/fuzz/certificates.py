@@ -7,8 +7,9 @@ from multiprocessing.connection import wait
 
 from fuzz.cases import random_case
 
-# A case takes a second or two. The first of its kind compiles, which takes long on a busy machine.
-_SECONDS_FOR_A_CASE = 120.0
+# A case takes a second or two. The first of its kind compiles: with ten other processes for each
+# core, that took more than two minutes.
+_SECONDS_FOR_A_CASE = 600.0
 
 
 def run(seed: int, *, cases=None, until=None, processes=1, slack=0.0, report=print) -> int:

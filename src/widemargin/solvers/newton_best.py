@@ -44,8 +44,9 @@ class Point(NamedTuple):
         Its values, and the part of the gap due to smoothing.
     balancing : float
         What balancing A costs, if losses are squared.
-    is_fresh : bool
-        Whether X^T A was computed by the rows for this A.
+    known : tuple of ndarray (n,) and ndarray (d,), or None
+        If X^T A was not computed by the rows for this A: the alpha for which it was, and its
+        X^T A. Only some of the rows differ.
     """
 
     alpha: np.ndarray
@@ -55,7 +56,7 @@ class Point(NamedTuple):
     dual: float
     smoothing_gap: float
     balancing: float
-    is_fresh: bool = True
+    known: tuple[np.ndarray, np.ndarray] | None = None
 
 
 class Best:
@@ -72,7 +73,8 @@ class Best:
     scored : tuple of ndarray (d,) and ndarray (n,), or None
         Coefficients, and their scores as computed by the rows.
     combined : tuple of ndarray (n,) and ndarray (d,), or None
-        Dual variables alpha, and X^T (alpha y) as computed by the rows.
+        Dual variables alpha, and X^T (alpha y) as computed by the rows. Those of `state` are the
+        same, or differ in some of the rows.
     """
 
     def __init__(
@@ -149,11 +151,16 @@ class Best:
         return product(rows.plain, "scores", coef, self.monitor)
 
     def _proved(self) -> Bound:
-        problem, alpha = self.problem, self.state.dual
-        if self.combined is not None and self.combined[0] is alpha:
-            bound = proved_by(problem, self.risk.signed(alpha), self.combined[1], self.monitor.tol)
+        problem, alpha, tol = self.problem, self.state.dual, self.monitor.tol
+        if self.combined is not None:
+            known, combined = self.combined
+            A, change = self.risk.signed(alpha), None
+            if known is not alpha:
+                change = A - self.risk.signed(known)
+                combined = combined + product(problem.rows.plain, "combine", change, self.monitor)
+            bound = proved_by(problem, A, combined, tol, change)
             if bound.value > -np.inf:  # they are feasible as they are
                 return bound
         A = feasible_near(problem, alpha)
         combined = product(problem.rows.plain, "combine", A, self.monitor)
-        return proved_by(problem, A, combined, self.monitor.tol)
+        return proved_by(problem, A, combined, tol)

@@ -372,14 +372,16 @@ class NewtonRun(NewtonSteps):
         return primal, height, total, smoothing_gap, balancing
 
     def _remember(self, point: Point) -> None:
-        self.best.take(point.primal, self.coef, self.offset, self.is_exact)
+        best = self.best
+        best.take(point.primal, self.coef, self.offset, self.is_exact)
         alpha = self.part.everywhere(point.alpha)
-        self.best.take_dual(point.dual, alpha)
+        best.take_dual(point.dual, alpha)
         # Only exact products count: a certificate has no bound for the rounding of fast ones.
         if self.counted is None and self.rows.plain is self.rows:
-            if self.fresh is not None:
-                self.best.scored = self.fresh
-            self.best.combined = (alpha, point.combined) if point.is_fresh else None
+            if self.fresh is not None and best.state.coef is self.fresh[0]:
+                best.scored = self.fresh
+            if best.state.dual is alpha:
+                best.combined = point.known or (alpha, point.combined)
 
     def _is_done(self, tol: float, smoothing_gap: float = 0.0) -> bool:
         """Return whether to stop. The result is certified by products computed afresh."""

@@ -138,10 +138,11 @@ class Subsample:
         proof = newton_proof.improve(self.steps, self.factor, point, alpha, needed)
         if proof is None:
             return None
-        point.alpha[self.index] = proof.alpha
-        return point._replace(
-            combined=proof.combined, total=proof.total, dual=proof.dual, is_fresh=False
-        )
+        known = point.known or (point.alpha, point.combined)
+        alpha = point.alpha.copy()
+        alpha[self.index] = proof.alpha
+        found = {"combined": proof.combined, "total": proof.total, "dual": proof.dual}
+        return point._replace(alpha=alpha, known=known, **found)
 
 
 def choose(of_all: NewtonSteps, sampled: Subsample | None) -> Subsample | None:
