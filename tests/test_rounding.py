@@ -189,7 +189,7 @@ def test_the_dual_value_is_no_larger_than_any_true_objective(stated):
 
 
 @settings(deadline=None, max_examples=150)
-@given(stated=stated_problems(), far=st.sampled_from([1e-3, 1.0, 1e6, 1e16]), seed=st.integers(0, 9))
+@given(stated=stated_problems(), far=st.sampled_from([1e-3, 1.0, 1e6, 1e16]), seed=st.integers(0))
 def test_the_dual_value_by_a_product_for_other_dual_variables(stated, far, seed):
     """Large terms that cancel leave the rounding of both products."""
     problem, X, state = stated
