@@ -141,8 +141,8 @@ class Subsample:
         known = point.known or (point.alpha, point.combined)
         alpha = point.alpha.copy()
         alpha[self.index] = proof.alpha
-        found = {"combined": proof.combined, "total": proof.total, "dual": proof.dual}
-        return point._replace(alpha=alpha, known=known, **found)
+        of_proof = point._replace(combined=proof.combined, total=proof.total, dual=proof.dual)
+        return of_proof._replace(alpha=alpha, known=known)
 
 
 def choose(of_all: NewtonSteps, sampled: Subsample | None) -> Subsample | None:
