@@ -322,7 +322,7 @@ def best_sums(problem: Problem, A: Array, combined: Array, tol: float = FINE_TOL
     """Return the sums of feasible dual variables A, with errors as close as `tol` asks for."""
     sums = dual_sums(problem.rows, problem.risk, A, combined)
     if _is_blurred(_bound_of(problem, A, sums), tol, problem.rows):
-        return closer_sums(problem.rows, A, sums)
+        return closer_sums(problem.rows, A, sums, problem.risk.steepest)
     return sums
 
 
