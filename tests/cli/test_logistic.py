@@ -56,8 +56,8 @@ def test_a_report_has_its_probabilities(data, tmp_path):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (("--solver", "acf"), "--solver acf goes with --task classify and --task regress only"),
-        (("--loss", "hinge"), "--loss goes with --task classify and --task regress only"),
+        (("--solver", "acf"), "--solver acf goes with --task classify or regress only"),
+        (("--loss", "hinge"), "--loss goes with --task classify or regress only"),
         (("--multi-class", "ovr"), "--multi-class goes with --task classify only"),
         (("--probability",), "--probability goes with --task classify only"),
     ],

@@ -183,14 +183,20 @@ class TestTrain:
     )
     def test_options_of_classify(self, sources, tmp_path, task, option):
         shown = " ".join(option) if option[0] == "--solver" else option[0]
-        tasks = "--task classify"
-        if option[0] not in ("--multi-class", "--class-weight"):
-            tasks += " and --task regress"
-        if option[0] in ("--no-intercept", "--penalized-intercept", "--class-weight"):
-            tasks += " and --task f1|prbep|..."
+        tasks = {
+            "--loss": "classify or regress",
+            "--multi-class": "classify",
+            "--no-intercept": "classify, regress, logistic or f1|prbep|...",
+            "--penalized-intercept": "classify, regress, logistic or f1|prbep|...",
+            "--class-weight": "classify, logistic or f1|prbep|...",
+            "--seed": "classify, regress or logistic",
+            "--liblinear": "classify or regress",
+            "--solver dcd": "classify, regress or logistic",
+            "--solver acf": "classify or regress",
+        }[shown]
         refuse(
             *("train", sources[task], "--task", task, "--out", tmp_path / "m", *option),
-            naming=[f"{shown} goes with {tasks} only, not with --task {task}"],
+            naming=[f"{shown} goes with --task {tasks} only, not with --task {task}"],
         )
         assert not (tmp_path / "m").exists()
 

@@ -136,5 +136,6 @@ def check_names(report: str | None, feature_names: str | None) -> None:
 
 
 def _wrong_task(option: str, tasks: tuple[TaskName, ...], task: TaskName) -> BadInput:
-    wanted = " and ".join(f"--task {each.value}" for each in tasks)
-    return BadInput(f"{option} goes with {wanted} only, not with --task {task.value}")
+    *most, last = (each.value for each in tasks)
+    wanted = f"{', '.join(most)} or {last}" if most else last
+    return BadInput(f"{option} goes with --task {wanted} only, not with --task {task.value}")
