@@ -77,7 +77,8 @@ class _LogisticDescent(Descent):
             scores = rows.scores(state.coef) + state.offset
             alpha = risk.unsigned(risk.slopes(scores)[0])
         self.alpha = risk.unsigned(feasible_near(problem, alpha))
-        self._start_offset = float(state.offset)
+        self.offset[0] = kept(problem.intercept, self.K) * state.offset
+        self.offset[1] = float(risk.signed(self.alpha).sum())
 
     def _first_check(self) -> None:
         self._check()
@@ -113,7 +114,7 @@ class _LogisticDescent(Descent):
             A = feasible_near(problem, self.alpha)
             w = problem.rows.combine(A)
             scores = problem.rows.scores(w) if w.any() else np.zeros(self.alpha.size)
-            offset = self._model_offset(A, scores)
+            offset = self._model_offset(scores)
             primal = upper_bound(problem, w, offset, scores, tol)
             self.alpha = risk.unsigned(A)
             dual = proved_by(problem, A, w, tol)
@@ -123,11 +124,10 @@ class _LogisticDescent(Descent):
         if self.monitor.status == "running":
             self._resume_from(A, w, offset)
 
-    def _model_offset(self, A: np.ndarray, scores: np.ndarray) -> float:
-        intercept = self.problem.intercept
-        if intercept is Intercept.FREE:
+    def _model_offset(self, scores: np.ndarray) -> float:
+        if self.problem.intercept is Intercept.FREE:
             return float(self.problem.risk.best_offset(scores))
-        return float(A.sum()) if intercept is Intercept.PENALIZED else 0.0
+        return float(self.offset[0] + self.K * self.offset[1])
 
     def _resume_from(self, A: np.ndarray, w: np.ndarray, offset: float) -> None:
         """Replace the tracked numbers by those of a check."""
@@ -140,7 +140,8 @@ class _LogisticDescent(Descent):
             self.w = w + self.problem.rows.combine(risk.signed(moved))
         with np.errstate(divide="ignore", invalid="ignore"):
             self.logit = np.log(self.alpha) - np.log(cost - self.alpha)
-        self.offset[0] = kept(self.problem.intercept, self.K) * offset
+        if self.problem.intercept is Intercept.FREE:
+            self.offset[0] = offset  # one that is penalised is a multiplier, and goes on
         self.offset[1] = float(risk.signed(self.alpha).sum())
 
 
