@@ -191,7 +191,7 @@ class TestTrain:
             "--class-weight": "classify, logistic or f1|prbep|...",
             "--seed": "classify, regress or logistic",
             "--liblinear": "classify or regress",
-            "--solver dcd": "classify, regress or logistic",
+            "--solver dcd": "classify, logistic or regress",
             "--solver acf": "classify or regress",
         }[shown]
         refuse(
