@@ -22,6 +22,7 @@ from widemargin.estimators.folds import CALIBRATION_FOLDS
 from widemargin.estimators.label_fit import fit_labels
 from widemargin.estimators.label_prediction import PredictsLabels
 from widemargin.estimators.label_sets import label_matrix
+from widemargin.estimators.penalties import check_penalty
 from widemargin.estimators.problems import (
     MULTI_CLASS,
     make_problems,
@@ -36,7 +37,6 @@ from widemargin.estimators.validation import (
     check_flag,
     check_labels,
     check_matrix,
-    check_penalty,
     check_positive,
     check_same_length,
     check_training_parameters,

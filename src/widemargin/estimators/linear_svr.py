@@ -20,6 +20,7 @@ from widemargin.estimators.fitting import (
     load_if_fits,
     seeds_of,
 )
+from widemargin.estimators.penalties import check_penalty
 from widemargin.estimators.problems import with_constant
 from widemargin.estimators.reporting import Reporting
 from widemargin.estimators.scoring import model_scores
@@ -33,7 +34,6 @@ from widemargin.estimators.validation import (
     check_fraction,
     check_matrix,
     check_not_negative,
-    check_penalty,
     check_positive,
     check_same_length,
     check_targets,

@@ -22,6 +22,7 @@ from widemargin.estimators.fitting import (
     seeds_of,
 )
 from widemargin.estimators.linear_classifier import LinearClassifier
+from widemargin.estimators.penalties import check_logistic_penalty
 from widemargin.estimators.problems import (
     LOGISTIC,
     LOGISTIC_MULTI_CLASS,
@@ -36,7 +37,6 @@ from widemargin.estimators.validation import (
     check_finite,
     check_flag,
     check_labels,
-    check_logistic_penalty,
     check_matrix,
     check_positive,
     check_same_length,
