@@ -115,7 +115,9 @@ def test_a_sample_first(monkeypatch):
     X, y = make_classification(40_000, 5, flip_y=0.2, random_state=0)
     settings = NewtonSettings(sample=SampleSettings(fewest_rows_on_gpu=1000))
     make = auto.make
-    monkeypatch.setattr(auto, "make", lambda *given: replace(make(*given), settings=settings))
+    monkeypatch.setattr(
+        auto, "make", lambda *given, **more: replace(make(*given, **more), settings=settings)
+    )
     model = LinearSVC(solver="newton", loss="hinge", device="cuda").fit(X, y)
     assert_same(model, LinearSVC(loss="hinge").fit(X, y), X, y)
 

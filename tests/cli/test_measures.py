@@ -126,7 +126,7 @@ def test_rows_on_disk(tmp_path):
         (["--task", "f1", "--device", "cuda"], ["--device cuda"]),
         (["--task", "f1", "--class-weight", "balanced"], ["class_weight is for measure='error'"]),
         (["--task", "precision@200"], ["accepts all rows, of which there are 120"]),
-        (["--task", "rank", "--no-intercept"], ["--task f1|prbep|... only, not with --task rank"]),
+        (["--task", "rank", "--no-intercept"], ["f1|prbep|... only, not with --task rank"]),
     ],
     ids=lambda words: " ".join(words),
 )

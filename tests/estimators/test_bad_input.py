@@ -243,7 +243,7 @@ def test_certify_takes_the_labels_that_fit_takes():
     [
         (X[:, 0], "continuous"),
         (np.where(np.arange(N) == 3, np.nan, Y), "NaN"),
-        (np.column_stack([Y, Y]), "1d array"),
+        (np.column_stack([Y, Y]) + 1, "no matrix of zeros and ones"),
         (None, "y"),
         (np.zeros(N), "only one class: 0.0"),
         (np.full(N, "a"), "only one class: 'a'"),

@@ -268,7 +268,7 @@ class TestUglyInputs:
         model = LinearSVC(penalty="l1", tol=1e-4, max_iter=500).fit(X, self.y)
         assert model.certificate_.relative_gap <= 1e-4
 
-    @pytest.mark.parametrize("C", [1e6, 1e12])
+    @pytest.mark.parametrize("C", [1e6, 1e10])
     def test_a_huge_c(self, C):
         model = LinearSVC(penalty="l1", C=C, tol=1e-3, max_iter=2000).fit(self.X, self.y)
         assert model.certificate_.relative_gap <= 1e-3

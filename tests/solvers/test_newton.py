@@ -738,7 +738,9 @@ def test_what_it_is_stuck_with_is_handed_over(risk):
 
 def test_who_takes_over_has_the_seed_of_the_fit_and_is_named(monkeypatch):
     make, seeds = auto.make, []
-    monkeypatch.setattr(auto, "make", lambda *given: replace(make(*given), settings=STUCK))
+    monkeypatch.setattr(
+        auto, "make", lambda *given, **more: replace(make(*given, **more), settings=STUCK)
+    )
 
     class Noted(CoordinateDescent):
         def solve(self, problem, state, monitor):
