@@ -135,9 +135,9 @@ class _LogisticDescent(Descent):
         near = _NEAREST * cost
         inside = np.clip(self.alpha, near, cost - near)
         moved = inside - self.alpha
-        self.alpha, self.w = inside, w
+        self.alpha, self.w = inside, w.copy()  # w may be the best point; passes change self.w
         if moved.any():
-            self.w = w + self.problem.rows.combine(risk.signed(moved))
+            self.w += self.problem.rows.combine(risk.signed(moved))
         with np.errstate(divide="ignore", invalid="ignore"):
             self.logit = np.log(self.alpha) - np.log(cost - self.alpha)
         if self.problem.intercept is Intercept.FREE:
