@@ -45,8 +45,9 @@ def test_the_gap_without_a_row_is_that_of_its_dual_variables(problem, how, seed)
             if np.abs(own.A[inside]).sum() > 2.0 * most:
                 others = inside
             whole = float(np.abs(A[others]).sum())
-            if not whole >= abs(removed):
-                assert not np.isfinite(found.radius[row])
+            if not whole > abs(removed) * (1.0 + 1e-12):
+                # Where both are the same, roundings may say that there is no bound.
+                assert whole >= abs(removed) * (1.0 - 1e-12) or np.isinf(found.radius[row])
                 continue
             A[others] *= 1.0 - abs(removed) / whole
         v, total = rows.combine(A), float(A.sum()) if penalized else 0.0

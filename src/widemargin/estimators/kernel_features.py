@@ -146,7 +146,7 @@ class FourierFeatures(KernelFeatures):
         How many bytes features may take in memory, or such as "512MB"; None means 1 GiB. Of
         larger ones, so many are kept when they have been made, and the rest is made in each pass.
     n_jobs : int or None, default=None
-        Number of threads of `transform`. None means 1, -1 all processors.
+        Number of threads of ``transform``. None means 1, -1 all processors.
 
     Attributes
     ----------
