@@ -73,9 +73,8 @@ class LinearOneClassSVM(Summarised, CallbackSupportMixin, OutlierMixin, BaseEsti
     ----------
     coef_ : ndarray of shape (1, n_features)
     intercept_ : ndarray of shape (1,)
-        -rho.
-    offset_ : float
-        rho: ``decision_function(X) = score_samples(X) - offset_``.
+        -rho. As in scikit-learn, ``offset_`` is rho, a float, and
+        ``decision_function(X) = score_samples(X) - offset_``.
     dual_variables_ : CSR array of shape (1, n_samples)
         Weights of the rows, which make the point of their soft hull that is nearest to the
         origin; they prove the lower bound, see `widemargin.certify`.
