@@ -186,11 +186,10 @@ def make(
     The risk is None on a cluster, where only the workers have it. `may_change` says that the
     solver was chosen here, and that others may take turns with it.
     """
+    if may_change and name == "acf" and isinstance(risk, MarginRisk):
+        return _imported("widemargin.solvers.relay:Relay")(seed)
     solver = SOLVERS[name]
     where = solver.classes[kind_of(risk)]
-    if may_change and name == "acf" and isinstance(risk, MarginRisk):
-        where = "widemargin.solvers.relay:Relay"
-        return _imported(where)(seed)
     kind = _imported(where)
     if not (isinstance(kind, type) and issubclass(kind, Solver)):
         raise TypeError(f"solver={name!r} is declared as {where}, which is no Solver")
