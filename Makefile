@@ -69,8 +69,9 @@ bench-regress: $(VENV)/test.stamp ## time BASE=main against the present code, in
 	$(BIN)/python -m benchmarks.turns build/base --grids quick tall --most 1.1; \
 	status=$$?; git worktree remove --force build/base; exit $$status
 
+# -E: pages read by an earlier build would not repeat their warnings.
 docs: $(DOCS_VENV)/docs.stamp ## build the site into build/docs, warnings as errors
-	$(DOCS_VENV)/bin/python -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/docs
+	$(DOCS_VENV)/bin/python -m sphinx -q -E -W --keep-going -b html -d build/doctrees docs build/docs
 
 clean: ## remove the environment, caches and builds
 	rm -rf $(VENV) $(OLDEST) $(DOCS_VENV) build dist docs/api docs/stories .pytest_cache .mypy_cache .ruff_cache .hypothesis

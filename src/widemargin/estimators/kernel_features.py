@@ -129,7 +129,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
 
 class FourierFeatures(KernelFeatures):
-    """Random Fourier features of the Gaussian kernel exp(-gamma |x - z|^2).
+    """Random Fourier features of the Gaussian kernel ``exp(-gamma |x - z|^2)``.
 
     As ``sklearn.kernel_approximation.RBFSampler``, which draws the same features from the same
     `random_state`, in float32. Features that take more memory than `memory_budget` are made in
@@ -211,8 +211,8 @@ class NystroemFeatures(KernelFeatures):
     Parameters
     ----------
     kernel : {"rbf", "polynomial", "sigmoid", "cosine"}, default="rbf"
-        exp(-gamma |x - z|^2); (gamma x.z + coef0)^degree; tanh(gamma x.z + coef0);
-        x.z / (|x| |z|).
+        ``exp(-gamma |x - z|^2)``, ``(gamma x.z + coef0)^degree``, ``tanh(gamma x.z + coef0)``
+        or ``x.z / (|x| |z|)``.
     gamma : float, "scale" or "auto", default="scale"
         "scale" is 1 / (n_features X.var()), "auto" is 1 / n_features, as in ``sklearn.svm.SVC``.
     degree : float, default=3
