@@ -23,9 +23,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="for how long")
     parser.add_argument("--seed", type=int, help="of all examples; a random one by default")
-    parser.add_argument(
-        "--cases", type=int, help="check so many certificates, in two processes, and nothing else"
-    )
+    parser.add_argument("--cases", type=int, help="check so many certificates, and nothing else")
+    parser.add_argument("--kinds", help="of these cases alone, such as LinearSVC,svm_path")
+    parser.add_argument("--processes", type=int, default=2, help="with --cases")
     parser.add_argument(
         "--slack", type=float, default=0.0, help="let pass claims that are false by less"
     )
@@ -33,9 +33,10 @@ def main() -> int:
     seed = SystemRandom().randrange(2**32) if options.seed is None else options.seed
     print(f"fuzz: seed {seed} (to have the same again: make fuzz SEED={seed})", flush=True)
     report = _Report()
+    kinds = tuple(options.kinds.split(",")) if options.kinds else ()
     if options.cases is not None:
-        settings = {"cases": options.cases, "processes": 2, "slack": options.slack}
-        return int(certificates.run(seed, report=report, **settings) > 0)
+        settings = {"cases": options.cases, "processes": options.processes, "kinds": kinds}
+        return int(certificates.run(seed, slack=options.slack, report=report, **settings) > 0)
     until = time.time() + 60.0 * options.minutes
     failed = []
 

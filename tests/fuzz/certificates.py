@@ -12,11 +12,13 @@ from fuzz.cases import random_case
 _SECONDS_FOR_A_CASE = 600.0
 
 
-def run(seed: int, *, cases=None, until=None, processes=1, slack=0.0, report=print) -> int:
+def run(
+    seed: int, *, cases=None, until=None, processes=1, kinds=(), slack=0.0, report=print
+) -> int:
     """Check cases until there were so many, or until a time; return how many failed.
 
-    Each failure is reported as code, as soon as it is known; at the end, how many cases there
-    were of each kind.
+    They are of all kinds, or of `kinds` in turn. Each failure is reported as code, as soon as it
+    is known; at the end, how many cases there were of each kind.
     """
     tally, failed, begun = Counter(), 0, 0
     workers = [_Worker(slack) for _ in range(processes)]
@@ -25,7 +27,8 @@ def run(seed: int, *, cases=None, until=None, processes=1, slack=0.0, report=pri
             for worker in workers:
                 more = cases is None or begun < cases
                 if worker.case is None and more and (until is None or time.time() < until):
-                    worker.start(random_case(seed, begun))
+                    kind = kinds[begun % len(kinds)] if kinds else None
+                    worker.start(random_case(seed, begun, kind))
                     begun += 1
             busy = [worker for worker in workers if worker.case is not None]
             if not busy:

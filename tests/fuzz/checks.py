@@ -10,6 +10,7 @@
 
 import traceback
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -17,6 +18,7 @@ from exact import optimum_of
 from fuzz.cases import Case
 from fuzz.measures import at_cost, size_of
 from fuzz.objective import ExactProblem
+from fuzz.one_class import one_class_failures
 from fuzz.polish import polished
 from fuzz.proofs import proof_failures
 from sklearn.exceptions import ConvergenceWarning
@@ -105,6 +107,7 @@ class _Fit:
             found.append(f"no warning, with status {self.status}")
         if self.model is not None and not found:
             found += self._certified_again()
+            # Neither audit nor prove takes sparse penalties.
             if self.case.kind in ("LinearSVC", "LinearSVR") and self.case.layout != "disk":
                 found = found or self._audited(slack) + self._proved()
         return found
@@ -121,10 +124,10 @@ class _Fit:
         parts = self.certificate.parts or (self.certificate,)
         known = []
         for problem, part in zip(self.problems, parts, strict=True):
-            state = solve_well_scaled(problem, self.case, _another_solver(problem.risk, self.case))
+            state = solve_well_scaled(problem, self.case, _another_solver(problem, self.case))
             if state is None:
                 return []
-            exact = ExactProblem(self.case.X, problem.risk, problem.intercept)
+            exact = _exact(problem, self.case)
             objective = exact.objective(state.coef, state.offset)
             known.append((state.coef, objective - Fraction(part.dual)))
         return proof_failures(self.model, self.case.data, known)
@@ -134,7 +137,7 @@ class _Fit:
         found = []
         for name in ("primal", "dual"):
             claimed, proved = getattr(self.certificate, name), getattr(again, name)
-            size = max(abs(claimed), self.certificate.primal)
+            size = max(abs(claimed), abs(self.certificate.primal))
             rounding = self.certificate.rounding + again.rounding
             if not abs(claimed - proved) <= _LOOSE * size + rounding:
                 found.append(f"{name} value is {claimed!r}, certify's {proved!r}")
@@ -143,31 +146,41 @@ class _Fit:
             # Both gaps include what rounding may have done to them, which another order of sums
             # changes.
             rounding = mine.rounding + fresh.rounding
-            if fresh.gap > mine.gap + rounding + _LOOSE * mine.primal:
+            if fresh.gap > mine.gap + rounding + _LOOSE * abs(mine.primal):
                 found.append(f"a gap of {mine.gap:g}, and certify's is {fresh.gap:g}")
         return found
+
+
+class _OneClassFit(_Fit):
+    def failures(self, warned, slack):
+        found = one_class_failures(self.case, self.model, slack)
+        if self.status != "converged" and not warned:
+            found.append(f"no warning, with status {self.status}")
+        return found or self._certified_again()
 
 
 def _fits(case):
     """Fit as the case says, and return what came of it."""
     data = case.data
-    if case.kind == "svm_path":
+    if case.estimator == "svm_path":
         X, y = data.pop("X"), data.pop("y")
         path = widemargin.svm_path(X, y, **data, **case.parameters)
         return [_of_path(case, path, j) for j in range(path.Cs.size)]
-    model = getattr(widemargin, case.kind)(**(case.first or case.parameters)).fit(**data)
+    model = getattr(widemargin, case.estimator)(**(case.first or case.parameters)).fit(**data)
     if case.first is not None:
         model.set_params(**case.parameters).fit(**data)
-    if case.kind in ("LinearRanker", "OrdinalSVC"):
+    if case.estimator == "LinearOneClassSVM":
+        return [_OneClassFit(case, [], [], model.certificate_, model.status_, model)]
+    if case.estimator in ("LinearRanker", "OrdinalSVC"):
         rows = as_rows(case.X)
         ordering = model._problem(rows, case.y, case.qid, case.sample_weight)
         points = [(model.coef_, 0.0)]
         return [_Fit(case, [ordering[0]], points, model.certificate_, model.status_, model)]
-    if case.kind == "MeasureSVC":
+    if case.estimator == "MeasureSVC":
         problems = model._problem(as_rows(case.X), case.y, case.qid, case.sample_weight)
         points = [(model.coef_[0], problems.state(model).offset)]
         return [_Fit(case, [problems[0]], points, model.certificate_, model.status_, model)]
-    if case.kind == "LinearSVR":
+    if case.estimator == "LinearSVR":
         problem = target_problems(model, as_rows(case.X), case.y, case.sample_weight)[0]
         points = [(model.coef_, float(model.intercept_[0]))]
         return [_Fit(case, [problem], points, model.certificate_, model.status_, model)]
@@ -209,7 +222,7 @@ def check_part(problem, point, part, case, slack=Fraction(0)) -> list[str]:
     found = []
     if part.gap < -slack * part.primal:
         found.append(f"the gap is {part.gap:g}, below zero")
-    exact = ExactProblem(case.X, problem.risk, problem.intercept)
+    exact = _exact(problem, case)
     own = exact.objective(coef, offset)
     # The logistic losses below the smallest float64 count as zero.
     if Fraction(part.primal) < own * (1 - slack) - _NOTHING:
@@ -224,6 +237,10 @@ def check_part(problem, point, part, case, slack=Fraction(0)) -> list[str]:
     if case.gentle and isinstance(problem.risk, MarginRisk):
         found += _beside_clarabel(problem, part)
     return found
+
+
+def _exact(problem, case):
+    return ExactProblem(case.X, problem.risk, problem.intercept, problem.penalty)
 
 
 def _below(value, exact):
@@ -251,7 +268,9 @@ def _largest_sum(X, problem, coef, offset):
             sizes = sizes.reshape(len(X), -1).sum(axis=1)
             squared = isinstance(risk, MarginRisk) and risk.loss.high == np.inf
             losses = float(risk.cost @ (sizes**2 if squared else sizes))
-        return losses + float(np.vdot(coef, coef)) + float(np.vdot(offset, offset))
+        weights = float(np.abs(coef).sum()) + float(np.abs(offset).sum())
+        squares = float(np.vdot(coef, coef)) + float(np.vdot(offset, offset))
+        return losses + squares + weights * problem.penalty.l1
 
 
 def _least(exact, problem, case, own, part):
@@ -259,7 +278,7 @@ def _least(exact, problem, case, own, part):
     outputs = problem.risk.outputs
     zero = np.zeros((case.X.shape[1], *outputs))
     known = [(own, "itself"), (exact.objective(zero, np.zeros(outputs)), "zero")]
-    name = _another_solver(problem.risk, case)
+    name = _another_solver(problem, case)
     state = solve_well_scaled(problem, case, name)
     if state is not None:
         known.append((exact.objective(state.coef, state.offset), name))
@@ -270,10 +289,13 @@ def _least(exact, problem, case, own, part):
     return min(known, key=lambda point: point[0])
 
 
-def _another_solver(risk, case):
+def _another_solver(problem, case):
     """Return a solver, another than the case's where there is one."""
+    risk = problem.risk
     if not isinstance(risk, RowRisk):
         return "cpa" if case.parameters["solver"] in ("auto", "ocas") else "ocas"
+    if problem.penalty.is_sparse:
+        return "proximal"
     if isinstance(risk, SmoothRisk):
         return "newton" if case.parameters["solver"] != "newton" else "ocas"
     first, second = ("acf", "ocas") if isinstance(risk, CrammerSinger) else ("newton", "acf")
@@ -294,7 +316,9 @@ def solve_well_scaled(problem, case, name):
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         risk = _at_cost(problem.risk, power)
-        scaled = Problem(as_rows(X), risk, problem.intercept)
+        # |w|_1 becomes s |w|_1, which is s^-2 of itself with a factor of 1 / s.
+        penalty = replace(problem.penalty, l1=float(np.ldexp(problem.penalty.l1, -power)))
+        scaled = Problem(as_rows(X), risk, problem.intercept, penalty)
         monitor = Monitor(tol=1e-13, max_iter=300, max_time=0.2)
         try:
             state = auto.make(name, risk, 0).solve(scaled, State.zero(scaled), monitor)

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from fuzz.measures import measure_risk
 
 from widemargin.losses import HINGE, SQUARED_HINGE
+from widemargin.penalty import RIDGE
 from widemargin.problem import Intercept
 from widemargin.risk import CrammerSinger, PairwiseHinge, SmoothRisk
 from widemargin.risk.sides import TwoSidedRisk
@@ -42,11 +43,12 @@ class ExactProblem:
     risk : Hinge, SquaredHinge, CrammerSinger, PairwiseHinge or a measure's
         Its costs and weights, as they are in float64, are the problem's.
     intercept : Intercept
+    penalty : Penalty
     """
 
-    def __init__(self, X, risk, intercept):
+    def __init__(self, X, risk, intercept, penalty=RIDGE):
         X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
-        self.risk, self.intercept = risk, intercept
+        self.risk, self.intercept, self.penalty = risk, intercept, penalty
         # Few columns of a row are zero, and those cost most.
         self.rows = [
             [(j, _whole(value)) for j, value in enumerate(row) if value != 0.0]
@@ -55,11 +57,13 @@ class ExactProblem:
 
     def objective(self, coef, offset=0.0) -> Fraction:
         """Return P(coef, offset); coef is (d,) or (d, k), offset a number or (k,)."""
-        risk = self.risk
-        penalty = sum(w * w for w in _wholes(coef))
+        sizes = _wholes(coef)
         if self.intercept is Intercept.PENALIZED:
-            penalty += sum(b * b for b in _wholes(offset))
-        return Fraction(penalty, 2 * _ONE**2) + self._risk_at(risk, coef, offset)
+            sizes += _wholes(offset)
+        penalty = Fraction(sum(w * w for w in sizes), 2 * _ONE**2) * Fraction(self.penalty.l2)
+        if self.penalty.is_sparse:
+            penalty += Fraction(sum(map(abs, sizes)), _ONE) * Fraction(self.penalty.l1)
+        return penalty + self._risk_at(self.risk, coef, offset)
 
     def _risk_at(self, risk, coef, offset):
         columns = [_wholes(column) for column in np.atleast_2d(np.transpose(coef))]

@@ -7,8 +7,9 @@ system. Wrong guesses do no harm: any point's objective is an upper bound on the
 from fractions import Fraction
 
 import numpy as np
+from fuzz.objective import exact_loss
 
-from widemargin.losses import HINGE, SQUARED_HINGE
+from widemargin.losses import HINGE
 from widemargin.problem import Intercept
 
 # Dual variables so near a bound, in parts of it, are taken to be there.
@@ -25,90 +26,149 @@ def polished(X, problem, state) -> Fraction | None:
     ----------
     X : ndarray of shape (n, d)
     problem : Problem
-        With a Hinge or SquaredHinge.
+        With a hinge, or a smooth loss of residuals.
     state : State
     """
-    if problem.risk.loss not in (HINGE, SQUARED_HINGE):
-        return None
-    return _Polish(X, problem).objective_near(state)
+    loss = problem.risk.loss
+    if loss.is_smooth:
+        return _SmoothPolish(X, problem).objective_near(state)
+    return _Polish(X, problem).objective_near(state) if loss is HINGE else None
 
 
-class _Polish:
+class _Rows:
+    """The rows that count, as they are in u_i (x_i, 1), and what their weights cost."""
+
     def __init__(self, X, problem):
-        risk = problem.risk
-        counted = np.flatnonzero(risk.cost > 0.0)
-        self.counted, self.squared = counted, risk.loss is SQUARED_HINGE
-        self.cost = [Fraction(c) for c in risk.cost[counted].tolist()]
-        self.penalties = [Fraction(1)] * X.shape[1]
-        signed = X[counted].astype(np.float64) * risk.y[counted, None]
+        risk, penalty = problem.risk, problem.penalty
+        self.counted = np.flatnonzero(risk.cost > 0.0)
+        self.cost = [Fraction(c) for c in risk.cost[self.counted].tolist()]
+        self.l1 = [Fraction(penalty.l1)] * X.shape[1]
+        self.l2 = [Fraction(penalty.l2)] * X.shape[1]
+        sign = np.asarray(risk.sign)[self.counted].astype(np.float64)
+        signed = X[self.counted].astype(np.float64) * sign[:, None]
         if problem.intercept is not Intercept.NONE:
-            self.penalties.append(Fraction(problem.intercept is Intercept.PENALIZED))
-            signed = np.column_stack([signed, risk.y[counted].astype(np.float64)])
-        # y_i (x_i, 1): scores of these are margins.
+            penalized = Fraction(problem.intercept is Intercept.PENALIZED)
+            self.l1.append(self.l1[0] * penalized)
+            self.l2.append(self.l2[0] * penalized)
+            signed = np.column_stack([signed, sign])
+        # Scores of these are margins.
         self.rows = [[Fraction(value) for value in row] for row in signed.tolist()]
+        target = np.broadcast_to(risk.target, len(risk.cost))[self.counted]
+        self.target = [Fraction(t) for t in target.tolist()]
+
+    def residuals(self, v):
+        """Return the residuals at the weights v, of which the last may be the offset."""
+        return [
+            t - sum((x * w for x, w in zip(z, v) if x and w), Fraction(0))
+            for t, z in zip(self.target, self.rows)
+        ]
+
+    def penalty(self, v):
+        return sum(
+            (one * abs(w) + two * w * w / 2 for one, two, w in zip(self.l1, self.l2, v)),
+            Fraction(0),
+        )
+
+
+class _Polish(_Rows):
+    """Of the hinge."""
 
     def objective_near(self, state):
         alpha = state.dual[self.counted]
         cost = np.array([float(c) for c in self.cost])
-        if self.squared:
-            return self._squared(np.flatnonzero(alpha > 0.0).tolist())
         inside = (alpha > _AT_A_BOUND * cost) & (alpha < (1.0 - _AT_A_BOUND) * cost)
         return self._hinge(np.flatnonzero(inside), np.flatnonzero(alpha >= 0.5 * cost))
-
-    def _squared(self, lossy):
-        best = None
-        for _ in range(_MOST_SETS):
-            # (D + 2 sum_i c_i z_i z_i^T) v = 2 sum_i c_i z_i over rows with a loss
-            size = len(self.penalties)
-            matrix = [[Fraction(0)] * size for _ in range(size)]
-            right = [Fraction(0)] * size
-            for j, penalty in enumerate(self.penalties):
-                matrix[j][j] = penalty
-            for i in lossy:
-                z, twice = self.rows[i], 2 * self.cost[i]
-                for j, value in enumerate(z):
-                    if value:
-                        right[j] += twice * value
-                        for k in range(size):
-                            matrix[j][k] += twice * value * z[k]
-            v = solved(matrix, right)
-            if v is None:
-                return best
-            objective, slacks = self._objective(v)
-            best = objective if best is None else min(best, objective)
-            now = [i for i, slack in enumerate(slacks) if slack > 0]
-            if now == lossy:
-                return best
-            lossy = now
-        return best
 
     def _hinge(self, inside, above):
         at_margin = inside.tolist()
         full = sorted(set(above.tolist()) - set(at_margin))
         # D v - sum_M alpha_i z_i = sum_I c_i z_i,   z_i.v = 1 on M
-        size, more = len(self.penalties), len(at_margin)
+        size, more = len(self.l2), len(at_margin)
         if more > size:
             return None
         matrix = [[Fraction(0)] * (size + more) for _ in range(size + more)]
         columns = list(zip(*self.rows))
         right = [sum((self.cost[i] * column[i] for i in full), Fraction(0)) for column in columns]
         right += [Fraction(1)] * more
-        for j, penalty in enumerate(self.penalties):
+        for j, penalty in enumerate(self.l2):
             matrix[j][j] = penalty
         for m, i in enumerate(at_margin, size):
             for j, value in enumerate(self.rows[i]):
                 matrix[m][j], matrix[j][m] = value, -value
-        v = solved(matrix, right)
-        return None if v is None else self._objective(v[:size])[0]
+        found = solved(matrix, right)
+        if found is None:
+            return None
+        v = found[:size]
+        losses = zip(self.cost, self.residuals(v))
+        return self.penalty(v) + sum((c * r for c, r in losses if r > 0), Fraction(0))
 
-    def _objective(self, v):
-        slacks = [
-            max(Fraction(0), 1 - sum((x * w for x, w in zip(z, v) if x), Fraction(0)))
-            for z in self.rows
-        ]
-        power = 2 if self.squared else 1
-        loss = sum((c * s**power for c, s in zip(self.cost, slacks) if s), Fraction(0))
-        return sum((p * w * w for p, w in zip(self.penalties, v)), Fraction(0)) / 2 + loss, slacks
+
+class _SmoothPolish(_Rows):
+    """Of losses that are parabolas between straight lines, and weights of which some are zero."""
+
+    def __init__(self, X, problem):
+        super().__init__(X, problem)
+        self.loss = problem.risk.loss
+        self.eps, self.bend = Fraction(self.loss.eps), Fraction(self.loss.bend)
+
+    def objective_near(self, state):
+        v = [Fraction(w) for w in state.coef.tolist()]
+        v += [Fraction(state.offset)] * (len(self.l2) - len(v))
+        best, residuals, before = None, self.residuals(v), None
+        for _ in range(_MOST_SETS):
+            signs = [(w > 0) - (w < 0) if l1 else 1 for w, l1 in zip(v, self.l1)]
+            pieces = [self._piece(r) for r in residuals]
+            if (signs, pieces) == before:
+                break
+            before = signs, pieces
+            found = self._lowest(signs, pieces)
+            if found is None:
+                break
+            v, residuals = found, self.residuals(found)
+            losses = zip(self.cost, residuals)
+            lost = sum((c * exact_loss(self.loss, r) for c, r in losses), Fraction(0))
+            objective = self.penalty(v) + lost
+            best = objective if best is None else min(best, objective)
+        return best
+
+    def _piece(self, residual):
+        """Return (slope, its rate): the slope is slope + rate * residual around this one."""
+        beyond = 0 if abs(residual) <= self.eps else (1 if residual > 0 else -1)
+        if not beyond:
+            return Fraction(0), Fraction(0)
+        slope, low, high = (
+            (residual - beyond * self.eps) / self.bend,
+            self.loss.low,
+            self.loss.high,
+        )
+        if slope >= high:
+            return Fraction(high), Fraction(0)
+        if slope <= low:
+            return Fraction(low), Fraction(0)
+        return -beyond * self.eps / self.bend, 1 / self.bend
+
+    def _lowest(self, signs, pieces):
+        """Return the weights where all pieces and signs are as given, if they are."""
+        used = [j for j, sign in enumerate(signs) if sign]
+        # D v = sum_i c_i slope_i z_i - l1 sign, with residuals t_i - z_i.v
+        matrix = [[self.l2[j] * (j == k) for k in used] for j in used]
+        right = [-self.l1[j] * signs[j] for j in used]
+        for cost, z, target, (slope, rate) in zip(self.cost, self.rows, self.target, pieces):
+            some = [z[j] for j in used]
+            pull = cost * (slope + rate * target)
+            for a, x in enumerate(some):
+                if x:
+                    right[a] += pull * x
+                    for b, other in enumerate(some):
+                        if rate and other:
+                            matrix[a][b] += cost * rate * x * other
+        found = solved(matrix, right)
+        if found is None:
+            return None
+        v = [Fraction(0)] * len(signs)
+        for j, value in zip(used, found):
+            v[j] = value
+        return v
 
 
 def solved(matrix, right):

@@ -5,16 +5,19 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from exact import optimum
+from exact import optimum_of
 from fuzz import certificates, checks
 from fuzz.cases import KINDS, Case, random_case
 from fuzz.objective import ExactProblem
+from fuzz.one_class import OneClass, one_class_failures
 from fuzz.polish import polished
 from fuzz.proofs import proof_failures
 
 import widemargin
+from widemargin.losses import HINGE, SMOOTH_HINGE, SQUARED_HINGE, Loss
+from widemargin.penalty import Penalty
 from widemargin.problem import Intercept
-from widemargin.risk import CrammerSinger, Hinge, PairwiseHinge, SquaredHinge
+from widemargin.risk import CrammerSinger, Hinge, MarginRisk, PairwiseHinge, SquaredHinge
 
 
 def test_nothing_is_found_in_some_cases():
@@ -33,7 +36,7 @@ def test_a_case_is_the_same_again_and_as_code(kind):
     assert "path" in names or hasattr(names["model"], "certificate_")
     np.testing.assert_array_equal(names["X"], case.X)
     assert names["X"].dtype == case.X.dtype
-    np.testing.assert_array_equal(names["y"], case.y)
+    np.testing.assert_array_equal(names.get("y"), case.y)
 
 
 SHIFTED = Case(
@@ -78,6 +81,44 @@ def test_false_bounds_on_weights_are_found():
     assert proof_failures(model, data, [(coef + 1.0, Fraction(10) ** 400)]) == []
 
 
+ONE_CLASS = Case(
+    "LinearOneClassSVM", np.array([[1.0], [2.0], [4.0]]), None, {"nu": 0.5, "tol": 1e-3}
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"primal": -8.0 / 9.0 - 1e-15}, "below it"),
+        ({"primal": 2.0}, "too loose"),
+        ({"dual": -8.0 / 9.0 + 1e-15}, "above an objective"),
+        ({"dual": np.nan}, "not finite"),
+        ({"dual": -10.0}, "converged, with a gap"),
+    ],
+)
+def test_false_claims_of_one_class_are_found(change, named):
+    """The lowest mean is 4/3, of the first row and half of the second; so P is -8/9."""
+    model = widemargin.LinearOneClassSVM(nu=0.5, tol=1e-3).fit(ONE_CLASS.X)
+    assert one_class_failures(ONE_CLASS, model) == []
+    assert float(OneClass(ONE_CLASS).best_multiple([3.0])) == -8.0 / 9.0
+    model.certificate_ = replace(model.certificate_, **change)
+    found = one_class_failures(ONE_CLASS, model)
+    assert any(named in each for each in found), found
+
+
+def test_the_exact_optimum_of_one_class():
+    X = np.random.default_rng(3).standard_normal((20, 3)) + 1.0
+    case = replace(ONE_CLASS, X=X)
+    model = widemargin.LinearOneClassSVM(nu=0.5, tol=1e-10).fit(X)
+    exact = OneClass(case)
+    (least,) = exact.polished(model.dual_variables_.toarray()[0])
+    assert least <= exact.best_multiple(model.coef_[0].tolist())
+    assert model.certificate_.dual <= least <= model.certificate_.primal
+    assert float(exact.objective(model.coef_[0].tolist(), model.offset_)) == pytest.approx(
+        float(least), rel=1e-9
+    )
+
+
 @pytest.mark.parametrize("intercept", Intercept)
 def test_exact_objectives(intercept):
     """As the formulas say, in fractions."""
@@ -94,6 +135,11 @@ def test_exact_objectives(intercept):
     for risk, power in ((Hinge, 1), (SquaredHinge, 2)):
         exact = ExactProblem(X, risk(y, cost), intercept).objective(w, b)
         assert exact == penalty + sum(c * z**power for c, z in zip(F(cost), slack))
+    net = Penalty(0.25, 0.75)
+    exact = ExactProblem(X, SquaredHinge(y, cost), intercept, net).objective(w, b)
+    sizes = abs(F(w)).sum() + (abs(Fraction(b)) if intercept is Intercept.PENALIZED else 0)
+    lost = sum(c * z**2 for c, z in zip(F(cost), slack))
+    assert exact == (sizes + 3 * penalty) / 4 + lost
     # Two classes together, with opposite scores: the hinge of twice the scores.
     W = np.stack([-w, w], axis=1)
     together = CrammerSinger((y > 0).astype(int), cost, 2)
@@ -111,18 +157,30 @@ def test_exact_objectives(intercept):
     assert exact == sum(F(w) ** 2) / 2 + lost
 
 
+_RIDGE, _NET, _LASSO = Penalty(), Penalty(0.5, 0.5), Penalty(1.0, 0.0)
+
+
 @pytest.mark.parametrize("intercept", Intercept)
-@pytest.mark.parametrize("kind", [Hinge, SquaredHinge])
-def test_the_exact_optimum(kind, intercept):
+@pytest.mark.parametrize(
+    ("loss", "penalty"),
+    [
+        (HINGE, _RIDGE),
+        (SQUARED_HINGE, _RIDGE),
+        (SQUARED_HINGE, _LASSO),
+        (SMOOTH_HINGE, _NET),
+        (Loss("tube", eps=0.3, low=-1.0, high=0.5, bend=0.4), _LASSO),
+    ],
+)
+def test_the_exact_optimum(loss, penalty, intercept):
     """It is below what a solver finds, by rounding only, and near Clarabel's."""
     rng = np.random.default_rng(1)
     X, y = rng.standard_normal((20, 3)), np.where(np.arange(20) % 3 > 0, 1, -1)
-    risk = kind(y, rng.random(20))
-    problem = checks.Problem(checks.as_rows(X), risk, intercept)
+    risk = MarginRisk(y, 3.0 * rng.random(20), loss)
+    problem = checks.Problem(checks.as_rows(X), risk, intercept, penalty)
     case = replace(SHIFTED, X=X, y=y)
-    state = checks.solve_well_scaled(problem, case, "newton")
-    found = ExactProblem(X, risk, intercept).objective(state.coef, state.offset)
+    state = checks.solve_well_scaled(problem, case, "proximal" if penalty.l1 else "newton")
+    found = ExactProblem(X, risk, intercept, penalty).objective(state.coef, state.offset)
     least = polished(X, problem, state)
     assert found * (1 - Fraction(1, 10**12)) < least <= found
-    other = optimum(X, y, risk.cost, loss=risk.loss, intercept=intercept)
+    other = optimum_of(problem)
     assert float(least) == pytest.approx(other, rel=1e-8)
