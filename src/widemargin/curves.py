@@ -100,6 +100,11 @@ def phase_seconds(model: Fitted) -> dict[str, float]:
     return dict(sorted(seconds.items(), key=lambda item: -item[1]))
 
 
+def iterations(model: Fitted) -> int:
+    """Return how many iterations the training took; see `iteration_unit`."""
+    return int(np.max(model.n_iter_))
+
+
 def iteration_unit(model: Fitted) -> str:
     """Return what the solver counts: "pass" or "iteration"."""
     return SOLVERS[model.solver_.split(THEN)[0]].counts

@@ -19,7 +19,7 @@ class Fitted(Protocol):
     certificate_: Certificate
     history_: list[Record]
     n_features_in_: int
-    n_iter_: int
+    n_iter_: int | np.ndarray  # an array if it is one in scikit-learn's twin
     solver_: str
     status_: str
     max_iter: int

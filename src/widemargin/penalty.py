@@ -29,8 +29,14 @@ class Penalty:
 
     @classmethod
     def called(cls, name: str, l1_ratio: Any = 0.5) -> "Penalty":
-        """Return the penalty with a name; `l1_ratio` is the part of |w|_1 in an elastic net."""
-        ratio = float(l1_ratio) if name == "elasticnet" else float(name == "l1")
+        """Return the penalty with a name; `l1_ratio` is the part of |w|_1 in an elastic net.
+
+        "auto" is an elastic net; without an l1_ratio, "l2".
+        """
+        if name in ("elasticnet", "auto"):
+            ratio = float(l1_ratio or 0.0)
+        else:
+            ratio = float(name == "l1")
         return cls(ratio, 1.0 - ratio)
 
     @property

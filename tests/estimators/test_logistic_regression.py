@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import scale
 
-from widemargin import LogisticRegression, certify, load_model, save_model
+from widemargin import LogisticRegression, LogisticRegressionCV, certify, load_model, save_model
 from widemargin.problem import Intercept
 
 X2, y2 = load_breast_cancer(return_X_y=True)
@@ -144,11 +144,13 @@ def test_saved_models_are_the_same(tmp_path):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"solver": "lbfgs"}, "'lbfgs' is one of scikit-learn's: use one of 'auto', 'dcd', 'new"),
         ({"solver": "acf"}, "solver must be one of 'auto', 'dcd', 'newton',"),
         ({"penalty": None}, "penalty=None is not offered"),
         ({"penalty": "l1"}, "penalty='l1' is not for .*: use penalty='l2'"),
-        ({"l1_ratio": 0.5}, "l1_ratio=0.5 goes with penalty='elasticnet'"),
+        ({"penalty": "l2", "l1_ratio": 0.5}, "l1_ratio=0.5 goes with penalty='elasticnet'"),
+        ({"l1_ratio": 1.0}, "penalty='l1' is not for multi_class='multinomial'"),
+        ({"l1_ratio": 2.0}, "l1_ratio must be a number from 0 to 1"),
+        ({"C": np.inf}, "C=inf is not offered"),
         ({"C": -1.0}, "C must be a positive number"),
         ({"multi_class": "both"}, "multi_class must be one of 'auto', 'multinomial', 'ovr'"),
         ({"solver": "dcd"}, "'dcd' is for .*: multi_class='multinomial' needs one of 'newton'"),
@@ -158,6 +160,41 @@ def test_saved_models_are_the_same(tmp_path):
 def test_messages(given, said):
     with pytest.raises(ValueError, match=said):
         LogisticRegression(**given).fit(X3, y3)
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "liblinear", "newton-cg", "newton-cholesky", "saga"])
+def test_names_of_scikit_learns_solvers_mean_auto(solver):
+    theirs, ours = (LogisticRegression(solver=name).fit(X2, y2) for name in (solver, "auto"))
+    np.testing.assert_array_equal(theirs.coef_, ours.coef_)
+    assert (theirs.solver, theirs.solver_) == (solver, ours.solver_)
+    search = LogisticRegressionCV(Cs=[1.0], solver=solver, cv=2).fit(X2, y2)
+    assert search.best_estimator_.solver == solver
+
+
+@pytest.mark.parametrize(
+    ("l1_ratio", "penalty"), [(0.0, "l2"), (None, "l2"), (0.5, "elasticnet"), (1.0, "l1")]
+)
+def test_the_ratio_alone_says_the_penalty(l1_ratio, penalty):
+    ratio = LogisticRegression(l1_ratio=l1_ratio).fit(X2, y2)
+    named = LogisticRegression(penalty, l1_ratio=l1_ratio).fit(X2, y2)
+    np.testing.assert_array_equal(ratio.coef_, named.coef_)
+    assert certify(ratio, X2, y2) == certify(named, X2, y2)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_weights_of_all_classes_add_up_to_nothing(fit_intercept):
+    X, y = X3 * [[1.0, 30.0, 0.1, *[1.0] * (X3.shape[1] - 3)]], y3
+    model = LogisticRegression(C=100.0, solver="newton", fit_intercept=fit_intercept).fit(X, y)
+    np.testing.assert_allclose(model.coef_.sum(axis=0), 0.0, atol=1e-10)
+    assert abs(model.intercept_.sum()) < 1e-10
+
+
+def test_iterations_are_an_array_as_in_scikit_learn(tmp_path):
+    for model in (LogisticRegression(), LogisticRegressionCV(Cs=[1.0], cv=2)):
+        model.fit(X2, y2)
+        assert model.n_iter_.shape == (1,)
+        save_model(model, tmp_path / "m")
+        np.testing.assert_array_equal(load_model(tmp_path / "m").n_iter_, model.n_iter_)
 
 
 def test_clones_have_all_parameters():

@@ -103,3 +103,17 @@ def test_two_classes_are_those_of_twice_the_cost(intercept, seed):
     assert 2.0 * found == pytest.approx(
         lower_bound(alone, 2.0 * alpha)[0].value, rel=1e-8, abs=1e-8
     )
+
+
+@pytest.mark.parametrize(("far", "seed"), [(1e-3, 7), (1.0, 6), (30.0, 2)])
+def test_the_best_offset_takes_few_looks_at_the_rows(far, seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    S, looks = far * rng.standard_normal((500, 3)), []
+    risk = MultinomialRisk(rng.integers(3, size=500), np.full(500, 0.3), 3)
+    losses = risk.value
+    monkeypatch.setattr(risk, "value", lambda S: (looks.append(1), losses(S))[1])
+    S = S + risk.best_offset(S)
+    found = len(looks)
+    assert found <= 9
+    risk.best_offset(S)
+    assert len(looks) - found <= 3

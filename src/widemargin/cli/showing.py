@@ -47,6 +47,7 @@ def show(model: options.Model, top: Top = 10, json: options.Json = False) -> Non
 def summarise(loaded: "Loaded", top: int) -> dict[str, Any]:
     """Return what `show` prints of a model."""
     from widemargin import OrdinalSVC
+    from widemargin.curves import iterations
     from widemargin.estimators.certify import training_rows
     from widemargin.estimators.kernel_features import KernelFeatures
     from widemargin.fitted import Classifier
@@ -61,7 +62,7 @@ def summarise(loaded: "Loaded", top: int) -> dict[str, Any]:
         summary["rows"] = training_rows(model)
         summary["solver"] = model.solver_
         summary["status"] = model.status_
-        summary["iterations"] = model.n_iter_
+        summary["iterations"] = iterations(model)
         summary["certificate"] = model.certificate_.as_dict()
     summary["result"] = str(model.certificate_) if loaded.certified else "no certificate"
     if isinstance(model, OrdinalSVC):

@@ -22,7 +22,7 @@ from widemargin.cli.errors import complain, naming, reading
 from widemargin.cli.given import as_option
 from widemargin.cli.inputs import Data, Loaded
 from widemargin.cli.options import TaskName
-from widemargin.curves import iteration_unit, stopped_early
+from widemargin.curves import iteration_unit, iterations, stopped_early
 from widemargin.fitted import Classifier, Ordering
 from widemargin.model_io import liblinear_labels, write_liblinear
 from widemargin.words import count, shape_in_words
@@ -103,7 +103,7 @@ def early_stop(model: Any) -> str:
 
 def warn_of_scales(model: Any, data: Data) -> None:
     """Say if training was slow and the scales of the features may be why."""
-    if model.status_ == "converged" and model.n_iter_ < _MANY_ITERATIONS:
+    if model.status_ == "converged" and iterations(model) < _MANY_ITERATIONS:
         return
     if not isinstance(data.X, np.ndarray) and not scipy.sparse.issparse(data.X):
         return
@@ -112,8 +112,9 @@ def warn_of_scales(model: Any, data: Data) -> None:
     spread = np.sqrt(np.maximum(np.asarray(squares.mean(axis=0)).ravel() - means**2, 0.0))
     spread = spread[spread > 0.0]
     if spread.size and spread.max() > _LARGE_RATIO * spread.min():
+        work = count(iterations(model), iteration_unit(model))
         complain(
-            f"warning: training took {count(model.n_iter_, iteration_unit(model))}; the standard "
+            f"warning: training took {work}; the standard "
             f"deviations of the features differ by a factor of {spread.max() / spread.min():.1g}, "
             "which makes it slow: --scale evens them out"
         )
@@ -135,7 +136,7 @@ def summarise(task: TaskName, model: Any, data: Data) -> dict[str, Any]:
         "parameters": model.get_params(),
         "solver": model.solver_,
         "status": model.status_,
-        "iterations": model.n_iter_,
+        "iterations": iterations(model),
         "certificate": model.certificate_.as_dict(),
         **quality,
     }
@@ -147,7 +148,7 @@ def as_text(summary: dict[str, Any], model: Any, data: Data) -> dict[str, str]:
         "task": summary["task"],
         "data": f"{_size(summary, data)}, read in {summary['read_seconds']:.2f} s",
         "training": f"{fitting.loss_of(model)}, C = {model.C:g}, solver {model.solver_}, "
-        f"{count(model.n_iter_, iteration_unit(model))}, {summary['fit_seconds']:.2f} s"
+        f"{count(iterations(model), iteration_unit(model))}, {summary['fit_seconds']:.2f} s"
         + (", ended by its paper's rule" if model.status_ == "published" else ""),
         "result": str(model.certificate_),
     }

@@ -24,6 +24,7 @@ from widemargin.estimators.batch import Batch, Limits, MadeWhenAsked, Plan
 from widemargin.estimators.callbacks import LEVELS, GapLevels
 from widemargin.estimators.checkpoint import Checkpoint
 from widemargin.estimators.validation import check_bytes
+from widemargin.fitted import Probabilistic
 from widemargin.monitor import DONE, FELL_SHORT, Monitor, Record
 from widemargin.problem import Problem, State
 from widemargin.progress import ProgressLine
@@ -32,12 +33,19 @@ from widemargin.solvers.registry import SOLVERS, THEN, quoted
 from widemargin.solvers.sharing import together
 from widemargin.words import at_most
 
+#: scikit-learn's solvers of logistic regression
+SOLVERS_ELSEWHERE = ("lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga")
 # The most bytes that solvers need besides the rows: per row and per feature, and for each problem
 # that they solve at the same time.
 _PER_ROW, _PER_ROW_AND_PROBLEM = 200, 32
 _PER_FEATURE, _PER_FEATURE_AND_PROBLEM = 128, 32
 # The same for solvers that make whole passes over rows on disk: per row, and in all.
 _PER_ROW_IN_PASSES, _IN_PASSES = 150, 40 << 20
+
+
+def named_solver(model: BaseEstimator) -> str:
+    """Return the solver that a model names, or "auto"; scikit-learn's names say nothing here."""
+    return "auto" if model.solver in SOLVERS_ELSEWHERE else model.solver
 
 
 def like(kind: type, estimator: BaseEstimator) -> Any:
@@ -54,7 +62,8 @@ def load_if_fits(rows: Rows, estimator: BaseEstimator, n_problems: int = 1) -> R
     checkpoints, which rows in memory do not have, the rows stay on disk.
     """
     checkpoint = getattr(estimator, "checkpoint", None)
-    if not isinstance(rows, BlockRows) or estimator.solver != "auto" or checkpoint is not None:
+    named = named_solver(estimator) != "auto"
+    if not isinstance(rows, BlockRows) or named or checkpoint is not None:
         return rows
     per_row = _PER_ROW + _PER_ROW_AND_PROBLEM * n_problems
     per_feature = _PER_FEATURE + _PER_FEATURE_AND_PROBLEM * n_problems
@@ -69,9 +78,10 @@ def choose_solver(model: BaseEstimator, problem: Problem, warm: bool = False) ->
     `warm` says that training starts from the solution of a similar problem.
     """
     rows, risk = problem.rows, problem.risk
-    if model.solver != "auto":
-        auto.check(model.solver, rows, risk, problem.penalty.name)
-        return model.solver
+    name = named_solver(model)
+    if name != "auto":
+        auto.check(name, rows, risk, problem.penalty.name)
+        return name
     in_passes = _PER_ROW_IN_PASSES * rows.n_rows + _IN_PASSES
     must_stream = model.checkpoint is not None or in_passes > budget_of(model)
     penalty = problem.penalty.name
@@ -173,7 +183,7 @@ class Fit(Batch):
             problem.risk,
             seed,
             budget_of(self.estimator),
-            may_change=self.estimator.solver == "auto",
+            may_change=named_solver(self.estimator) == "auto",
         )
         self.states[index] = solver.solve(problem, start, monitor)
         if checkpoint is not None:
@@ -258,7 +268,9 @@ class Account:
         """Set the attributes of a fitted estimator that describe its training."""
         estimator.certificate_ = self.certificate
         estimator.history_ = self.history
-        estimator.n_iter_ = self.n_iter
+        # scikit-learn's logistic regression has an array.
+        logistic = isinstance(estimator, Probabilistic)
+        estimator.n_iter_ = np.array([self.n_iter]) if logistic else self.n_iter
         estimator.status_ = self.status
         estimator.solver_ = self.solver(solver)
 

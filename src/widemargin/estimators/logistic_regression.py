@@ -15,6 +15,7 @@ from widemargin.data import as_rows
 from widemargin.data.devices import is_on_gpu
 from widemargin.estimators.callbacks import with_callbacks
 from widemargin.estimators.fitting import (
+    SOLVERS_ELSEWHERE,
     Fit,
     check_checkpoint,
     choose_solver,
@@ -43,12 +44,10 @@ from widemargin.estimators.validation import (
     check_training_parameters,
     check_weights,
     classes_of,
+    is_real,
 )
 from widemargin.sigmoids import one_versus_rest
-from widemargin.solvers.registry import RiskKind, names, quoted
-
-#: names of scikit-learn's solvers, which are refused with ours
-_OTHER_SOLVERS = ("lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga")
+from widemargin.solvers.registry import RiskKind, names
 
 
 class LogisticClassifier(LinearClassifier):
@@ -95,13 +94,13 @@ class LogisticRegression(Updating, LogisticClassifier):
 
     Parameters
     ----------
-    penalty : {"l2", "l1", "elasticnet"}, default="l2"
-        As for `LinearSVC`; None is refused. With "l1" and "elasticnet" most weights are zero; more
-        than two classes need ``multi_class="ovr"`` then.
+    penalty : {"auto", "l2", "l1", "elasticnet"}, default="auto"
+        As for `LinearSVC`; "auto" is the one that `l1_ratio` says. None is refused. With "l1" and
+        "elasticnet" most weights are zero; more than two classes need ``multi_class="ovr"`` then.
     C : float, default=1.0
         Inverse regularisation strength: the weight of the sum of losses.
     l1_ratio : float, default=0.0
-        Of "elasticnet": from 0, which is "l2", to 1, which is "l1".
+        Of "elasticnet" and "auto": from 0, which is "l2", to 1, which is "l1".
     dual : bool, default=False
         Without effect: `solver` chooses.
     multi_class : {"auto", "multinomial", "ovr"}, default="auto"
@@ -110,7 +109,8 @@ class LogisticRegression(Updating, LogisticClassifier):
     solver : str, default="auto"
         "auto" chooses by the data and C. "newton" is Newton's method, for tall data and for small
         tolerances; "dcd" is LIBLINEAR's dual coordinate descent, for wide data; "ocas" and the
-        other cutting planes of `LinearSVC` take any rows, too.
+        other cutting planes of `LinearSVC` take any rows, too. The names of scikit-learn's
+        solvers, such as "lbfgs", mean "auto".
     tol : float, default=1e-4
         Stop when the certified relative duality gap, (primal - dual) / primal, is at most `tol`.
         More training could then reduce the objective by at most that fraction.
@@ -160,7 +160,7 @@ class LogisticRegression(Updating, LogisticClassifier):
     status_ : {"converged", "max_iter", "max_time", "rounding", "interrupted", "callback"}
         Why training stopped; "converged" only if every class converged, "rounding" if float64
         cannot prove `tol` on this data.
-    n_iter_ : int
+    n_iter_ : ndarray of shape (1,)
         Number of iterations or of complete passes over the rows, the maximum over classes.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -182,7 +182,7 @@ class LogisticRegression(Updating, LogisticClassifier):
 
     def __init__(
         self,
-        penalty: str = "l2",
+        penalty: str = "auto",
         *,
         C: float = 1.0,
         l1_ratio: float | None = 0.0,
@@ -270,18 +270,16 @@ class LogisticRegression(Updating, LogisticClassifier):
         return self
 
     def _check_parameters(self) -> None:
+        if is_real(self.C) and np.isposinf(self.C):
+            raise ValueError("C=inf is not offered: a large C is nearly without a penalty")
         check_positive("C", self.C)
         check_logistic_penalty(self.penalty, self.l1_ratio)
         check_choice("dual", self.dual, ("auto", True, False))
         check_positive("intercept_scaling", self.intercept_scaling)
         check_choice("multi_class", self.multi_class, LOGISTIC_MULTI_CLASS)
         known = ("auto", *names(risk=RiskKind.LOGISTIC, penalty=None))
-        if self.solver in _OTHER_SOLVERS:
-            raise ValueError(
-                f"solver={self.solver!r} is one of scikit-learn's: use one of {quoted(known)}. "
-                "All of them have the same optimum"
-            )
-        check_choice("solver", self.solver, known)
+        if self.solver not in SOLVERS_ELSEWHERE:
+            check_choice("solver", self.solver, known)
         for name in ("fit_intercept", "penalized_intercept"):
             check_flag(name, getattr(self, name))
         check_bytes("memory_budget", self.memory_budget)

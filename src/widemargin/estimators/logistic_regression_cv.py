@@ -77,7 +77,7 @@ class LogisticRegressionCV(LogisticClassifier, CostSearch):
         Cs: Vector = 20,
         cv: Any = 5,
         scoring: str | Callable | None = None,
-        penalty: str = "l2",
+        penalty: str = "auto",
         l1_ratio: float | None = 0.0,
         dual: bool = False,
         multi_class: str = "auto",

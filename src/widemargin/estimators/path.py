@@ -34,6 +34,7 @@ from widemargin.estimators.fitting import (
     budget_of,
     choose_solver,
     load_if_fits,
+    named_solver,
 )
 from widemargin.estimators.folds import Weights
 from widemargin.estimators.path_step import Step
@@ -292,7 +293,7 @@ class CostPath:
         if seconds is not None:
             seconds /= max(1, costs_left)
         seeds = self.random.randint(np.iinfo(np.int32).max, size=n_problems)
-        budget, may_change = budget_of(self.model), self.model.solver == "auto"
+        budget, may_change = budget_of(self.model), named_solver(self.model) == "auto"
         solvers = [auto.make(solver, first.risk, int(seed), budget, may_change) for seed in seeds]
         keep = np.float32 if self.single else np.float64
         return Step(C, sets, solvers, plan, self.limits, seconds, self.trails, keep)

@@ -42,7 +42,7 @@ def check_logistic_penalty(penalty: object, l1_ratio: object) -> None:
     """Refuse penalties of logistic regression that are not offered."""
     if penalty is None:
         raise ValueError("penalty=None is not offered: a large C is nearly without a penalty")
-    check_choice("penalty", penalty, PENALTIES)
+    check_choice("penalty", penalty, ("auto", *PENALTIES))
     if l1_ratio is None and penalty != "elasticnet":
         return
     if not (is_real(l1_ratio) and 0 <= l1_ratio <= 1):

@@ -167,7 +167,7 @@ def _description(model: BaseEstimator, name: str, labels: dict | None) -> dict[s
         "parameters": {key: _parameter_to_json(key, value) for key, value in parameters},
         "classes": labels,
         "n_rows": training_rows(model),
-        "n_iter": int(model.n_iter_),
+        "n_iter": int(np.max(model.n_iter_)),
         "status": model.status_,
         "solver": model.solver_,
         "certificate": model.certificate_.as_dict(),
@@ -308,11 +308,12 @@ def _build_model(file: safe_open, description: dict) -> Any:
     else:
         _read_classifier(model, file, description)
     model.n_features_in_ = model.coef_.shape[-1]
-    model.n_iter_ = read_field(description, "n_iter", int)
+    n_iter = read_field(description, "n_iter", int)
+    model.n_iter_ = np.array([n_iter]) if isinstance(model, LogisticRegression) else n_iter
     model.status_ = read_field(description, "status", str)
     model.solver_ = read_field(description, "solver", str)
-    if model.n_iter_ < 0:
-        raise Malformed(f"the header's 'n_iter' is {model.n_iter_}")
+    if n_iter < 0:
+        raise Malformed(f"the header's 'n_iter' is {n_iter}")
     try:
         check_choice("the header's 'status'", model.status_, STATUSES)
         for solver in model.solver_.split(THEN):

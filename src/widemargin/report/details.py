@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import widemargin
-from widemargin.curves import iteration_unit
+from widemargin.curves import iteration_unit, iterations
 from widemargin.fitted import Classifier, Counted, Fitted, Ordering, Separating
 from widemargin.report.measures import Judged, JudgedRows
 from widemargin.words import duration
@@ -26,7 +26,7 @@ def facts(model: Fitted) -> dict[str, str]:
         facts["pairs"] = f"{model.n_pairs_:,}"
     facts["solver"] = model.solver_
     passes = iteration_unit(model) == "pass"
-    facts["passes over the rows" if passes else "iterations"] = f"{model.n_iter_:,}"
+    facts["passes over the rows" if passes else "iterations"] = f"{iterations(model):,}"
     history = model.history_
     if history:
         facts["duality gap checks"] = f"{len(history):,}"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from widemargin.certificate import Certificate
-from widemargin.curves import iteration_unit, part_names, stopped_early
+from widemargin.curves import iteration_unit, iterations, part_names, stopped_early
 from widemargin.fitted import Fitted
 from widemargin.words import at_most, count, percent, percent_at_most
 
@@ -59,7 +59,7 @@ def proof(model: Fitted) -> dict[str, Any]:
         "headline": headline[0].upper() + headline[1:],
         "stopped": why_it_stopped(model) if stopped else None,
         "tol": percent(model.tol),
-        "work": count(model.n_iter_, iteration_unit(model)),
+        "work": count(iterations(model), iteration_unit(model)),
         "n_loose": sum(part["loose"] for part in parts),
         "n_parts": len(parts),
         "parts": parts,

@@ -1,6 +1,6 @@
 """A fitted model in a few lines, as text and for notebooks."""
 
-from widemargin.curves import iteration_unit
+from widemargin.curves import iteration_unit, iterations
 from widemargin.fitted import Fitted, Search, class_names
 from widemargin.markup import table
 from widemargin.report.details import n_rows
@@ -11,7 +11,7 @@ from widemargin.words import count, shape_in_words
 def summary(model: Fitted) -> dict[str, str]:
     """Return named lines: the data, the training, the certificate."""
     n_classes = len(class_names(model)) or None
-    work = f"{model.solver_}, {count(model.n_iter_, iteration_unit(model))}"
+    work = f"{model.solver_}, {count(iterations(model), iteration_unit(model))}"
     if model.status_ != "converged":
         work += f", stopped early: {why_it_stopped(model)}"
     lines = {

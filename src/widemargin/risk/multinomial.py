@@ -152,16 +152,19 @@ class MultinomialRisk(ClassRisk, SmoothRisk):
             slope = -A.sum(axis=0)
             if np.abs(slope).sum() <= 1e-15 * np.abs(A).sum():
                 break
+            rounding = _ROUNDINGS * value
             step = -np.linalg.pinv(curvature.total, hermitian=True) @ slope
             step *= min(1.0, 50.0 / max(1e-300, float(np.abs(step).max())))
             for _ in range(_MOST_HALVINGS):
                 here = self.value(S + (offset + step))
-                if here <= value:
+                if here <= value + rounding:
                     break
                 step *= 0.5
-            if not here <= value:
+            if not here <= value + rounding:
                 break
             offset, value = offset + step, here
+            if -float(slope @ step) <= 2.0**-20 * rounding:  # no digit of the value changes
+                break
         return offset
 
 

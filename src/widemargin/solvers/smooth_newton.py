@@ -124,7 +124,7 @@ class _Run:
         self.stiffness = {Intercept.FREE: 0.0, Intercept.PENALIZED: 1.0}.get(
             problem.intercept, math.inf
         )
-        self.coef = np.array(state.coef, dtype=np.float64)
+        self.coef = _without_common(np.array(state.coef, dtype=np.float64))
         self.offset: Any = state.offset if self.stiffness < math.inf else 0.0 * state.offset
         self.scores = self._scores(self.coef)
         self.are_fresh = True  # whether scores come from the rows, not from sums
@@ -335,7 +335,7 @@ class _Run:
             )
         scaling = self._scaling(curvature)
         ahead, residual = np.zeros_like(gradient), -gradient
-        scaled = residual / scaling
+        scaled = _without_common(residual / scaling)
         way, size = scaled, float(np.vdot(residual, scaled))
         enough = self._forcing() ** 2 * size
         for n_steps in range(self.settings.cg_steps):
@@ -351,7 +351,7 @@ class _Run:
             ahead += step * way
             change += step * along
             residual = residual - step * image
-            scaled = residual / scaling
+            scaled = _without_common(residual / scaling)
             before, size = size, float(np.vdot(residual, scaled))
             way = scaled + (size / before) * way
             monitor.iteration += 1
@@ -382,6 +382,15 @@ class _Run:
         falling = (gap / max(abs(self.value), 1e-300)) ** 0.25
         forcing = max(enough, min(falling, settings.most_forcing))
         return min(max(forcing, settings.least_forcing), settings.most_forcing)
+
+
+def _without_common(coef: Array) -> Array:
+    """Return weights of classes without what these have in common.
+
+    That has no effect on the losses, and costs penalty; in conjugate gradients it would be a part
+    that the preconditioner does not fit.
+    """
+    return coef if coef.ndim == 1 else coef - coef.mean(axis=1, keepdims=True)
 
 
 def lowest(penalty: Penalty, line: Line, value: float, slope_left: float) -> tuple[float, float]:
