@@ -26,7 +26,7 @@ ALLOWED = {
     "risk": {"arrays", "kernels", "losses", "passes", "rounding", "threads"},
     "penalty": {"rounding"},
     "problem": {"data", "penalty", "risk"},
-    "row_sums": {"arrays", "data", "penalty", "risk", "problem", "rounding"},
+    "row_sums": {"arrays", "data", "passes", "penalty", "risk", "problem", "rounding"},
     "hull_bounds": {"data", "risk", "problem", "rounding", "row_sums"},
     "certificate": {
         "hull_bounds",

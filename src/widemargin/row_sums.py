@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import ndarray as Array
 
+from widemargin import passes
 from widemargin.arrays import parts_of
 from widemargin.data.rows import PreciseRows, Rows
 from widemargin.penalty import Penalty
@@ -162,12 +163,12 @@ def sizes_of(rows: Rows, A: Array) -> dict[str, Any]:
     """Return sums of |A_i|, with and without the rows' lengths."""
     sums, longest = [(0.0, 0.0, 0)], 0.0
     for part in parts_of(A):
-        size = np.abs(A[part]) if A.ndim == 1 else np.abs(A[part]).sum(axis=1)
-        n_used = int(np.count_nonzero(size))
-        if n_used:
-            length = rows.lengths[part]
-            longest = max(longest, float(length.max()))
-            sums.append((float(size.sum()), float(size @ length), n_used))
+        some, row_lengths = A[part], rows.lengths[part]
+        if some.ndim > 1:
+            some = np.abs(some).sum(axis=1)
+        sums.append(passes.of(A).sizes(some, row_lengths))
+        if sums[-1][2]:
+            longest = max(longest, float(row_lengths.max()))
     sizes, pulls, counts = zip(*sums)
     size, more = math.fsum(sizes), 1.0 + gamma(rows.longest_row + MORE)
     return {

@@ -43,3 +43,19 @@ def knots(eps, low, high, bend):
     if low == 0.0:
         return -float("inf"), -float("inf"), upper[0], upper[1]
     return -eps + low * bend, -eps, upper[0], upper[1]
+
+
+@register_jitable
+def loss_and_size(residual, eps, low, high, bend):
+    """Return the loss of a residual, and the size of its slope there.
+
+    Unlike the functions above, this one takes the kink of a hinge exactly: a certificate needs a
+    loss that is not too small by more than roundings.
+    """
+    excess = beyond(residual, eps)
+    if bend > 0.0:
+        a = min(max(excess / bend, low), high)
+        return a * (excess - 0.5 * bend * a), abs(a)
+    size = high if excess > 0.0 else 0.0
+    size = -low if excess < 0.0 else size
+    return max(high * excess, low * excess), size

@@ -8,11 +8,13 @@ index that starts at a variable would need a wrap-around test.
 import numpy as np
 
 from widemargin.kernels.jit import kernel
-from widemargin.kernels.loss import beyond, knots, slope_at, steepness_of
+from widemargin.kernels.loss import beyond, knots, loss_and_size, slope_at, steepness_of
 from widemargin.kernels.response import sign_of, target_of
 
 # So many rows are processed together: several steps along a line then read them from the cache.
 _BLOCK = 1024
+#: rows whose terms are added up in any order, in sums for a certificate
+FEW = 64
 
 
 @kernel
@@ -31,6 +33,69 @@ def margin_cut(y, cost, loss, S, slope):
         active += 1.0 if a != 0.0 else 0.0
         slope[i] = -pull * sign
     return value, constant, active
+
+
+@kernel
+def bounded_losses(residual, error, cost, loss, values, roundings):
+    """values and roundings (m,) receive sums over m blocks of FEW rows: of the losses at the worse
+    end of residual +- error, and of how much the error may have added."""
+    eps, low, high, bend = loss
+    for j in range(values.shape[0]):
+        block = slice(j * FEW, (j + 1) * FEW)
+        z, e, c = residual[block], error[block], cost[block]
+        value, rounding = 0.0, 0.0
+        for i in range(z.shape[0]):
+            most, size = loss_and_size(z[i] + e[i], eps, low, high, bend)
+            if low != 0.0:
+                other, other_size = loss_and_size(z[i] - e[i], eps, low, high, bend)
+                most, size = max(most, other), max(size, other_size)
+            value += c[i] * most
+            rounding += c[i] * size * e[i]
+        values[j], roundings[j] = value, rounding
+
+
+@kernel
+def dual_terms(y, cost, loss, A, heights):
+    """heights (m,) receive sums over m blocks of FEW rows of the dual's terms at A (n,).
+
+    Return how many rows violate a bound.
+    """
+    eps, low, high, bend = loss
+    violated = 0
+    for j in range(heights.shape[0]):
+        block = slice(j * FEW, (j + 1) * FEW)
+        response, c, a = y[block], cost[block], A[block]
+        height = 0.0
+        for i in range(a.shape[0]):
+            alpha = a[i] * sign_of(response[i])
+            counts = c[i] > 0.0
+            least, most = (low * c[i], high * c[i]) if counts else (0.0, 0.0)
+            violated += 1 if (alpha < least) | (alpha > most) else 0
+            shift = bend / c[i] if counts else 0.0
+            term = target_of(response[i]) * alpha - eps * abs(alpha)
+            height += term - alpha * (0.5 * shift * alpha)  # alpha^2 alone might underflow
+        heights[j] = height
+    return violated
+
+
+@kernel
+def sizes(A, row_lengths, sums, pulls):
+    """sums and pulls (m,) receive sums of |A_i| and of |A_i| times length over m blocks of FEW
+    rows.
+
+    Return how many A_i are not zero.
+    """
+    n_used = 0
+    for j in range(sums.size):
+        block = slice(j * FEW, (j + 1) * FEW)
+        a, lengths = A[block], row_lengths[block]
+        size, pull = 0.0, 0.0
+        for i in range(a.shape[0]):
+            size += abs(a[i])
+            pull += abs(a[i]) * lengths[i]
+            n_used += 1 if a[i] != 0.0 else 0
+        sums[j], pulls[j] = size, pull
+    return n_used
 
 
 @kernel

@@ -1,5 +1,6 @@
 """Passes by compiled kernels, over chunks of the rows if there are several threads."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ import scipy.linalg
 from numpy import ndarray as Array
 
 from widemargin import threads
+from widemargin.arrays import for_kernels
 from widemargin.kernels import newton as newton_kernels
 from widemargin.kernels import risk as kernels
 from widemargin.kernels.loss import Numbers
@@ -36,6 +38,46 @@ def margin_cut(y: Array, cost: Array, loss: Numbers, S: Array) -> tuple[Array, f
     """
     slope = np.empty(S.shape)
     return slope, *threads.sums(kernels.margin_cut, _cut(4, y, cost, loss, S, slope))
+
+
+def _blocks(n_rows: int) -> Array:
+    """Return an array for the sums over blocks of rows."""
+    return np.empty(-(-n_rows // kernels.FEW))
+
+
+def bounded_losses(
+    residual: Array, error: Array, cost: Array, loss: Numbers
+) -> tuple[float, float]:
+    """Return the losses at the worse end of residual +- error, (n,), and how much that added.
+
+    The sums are off by at most the fraction SUM of rounding.py, as NumPy's are.
+    """
+    values, roundings = _blocks(residual.size), _blocks(residual.size)
+    kernels.bounded_losses(residual, error, cost, loss, values, roundings)
+    value = float(values.sum())
+    # Losses are not negative. A comparison with NaN may have hidden an infinite residual.
+    return value if value >= 0.0 else math.nan, float(roundings.sum())
+
+
+def dual_height(y: Array, cost: Array, loss: Numbers, A: Array) -> float:
+    """Return the sum of the dual's terms at A (n,), -inf if a row violates a bound.
+
+    It is off by at most the fraction SUM of the sum of its terms' sizes.
+    """
+    heights = _blocks(A.size)
+    if kernels.dual_terms(y, cost, loss, A, heights):
+        return -math.inf
+    return float(heights.sum())
+
+
+def sizes(A: Array, row_lengths: Array) -> tuple[float, float, int]:
+    """Return the sums of |A_i| and of |A_i| times length, and how many A_i are not zero.
+
+    The sums are off by at most the fraction SUM.
+    """
+    sums, pulls = _blocks(A.size), _blocks(A.size)
+    n_used = kernels.sizes(A, for_kernels(row_lengths), sums, pulls)
+    return float(sums.sum()), float(pulls.sum()), int(n_used)
 
 
 def margin_rates(y: Array, S: Array, D: Array) -> tuple[Array, Array]:

@@ -14,6 +14,7 @@ from numpy import ndarray as Array
 from widemargin import meeting
 from widemargin.arrays import on_host
 from widemargin.kernels.loss import Numbers
+from widemargin.kernels.response import signs, targets
 from widemargin.passes import cpu
 from widemargin.passes.cpu import ROUNDING, TRIALS
 from widemargin.passes.pairs import pair_sums as pair_sums
@@ -38,6 +39,45 @@ def margin_cut(y: Array, cost: Array, loss: Numbers, S: Array) -> tuple[Array, f
     slope = np.empty_like(S)
     sums = _cuda().sums("margin_cut", S.size, 3, (y, cost, *loss, S, slope))
     return slope, *sums
+
+
+def bounded_losses(
+    residual: Array, error: Array, cost: Array, loss: Numbers
+) -> tuple[float, float]:
+    most, size = _losses_and_sizes(residual + error, loss)
+    if loss[1] != 0.0:  # the loss has two sides
+        other = _losses_and_sizes(residual - error, loss)
+        most, size = np.maximum(most, other[0]), np.maximum(size, other[1])
+    return float((cost * most).sum()), float((cost * size * error).sum())
+
+
+def _losses_and_sizes(residual: Array, loss: Numbers) -> tuple[Array, Array]:
+    """Return the losses at residuals, (n,), and the sizes of their slopes."""
+    eps, low, high, bend = loss
+    excess = residual - np.clip(residual, -eps, eps)
+    if bend > 0.0:
+        a = np.clip(excess / bend, low, high)
+        return a * (excess - 0.5 * bend * a), np.abs(a)
+    size = np.where(excess > 0.0, high, np.where(excess < 0.0, -low, 0.0))
+    return np.maximum(high * excess, low * excess), size
+
+
+def dual_height(y: Array, cost: Array, loss: Numbers, A: Array) -> float:
+    eps, low, high, bend = loss
+    alpha, counts = A * signs(y), cost > 0.0
+    # Bounds may be infinite, and costs zero.
+    scale = np.where(counts, cost, np.finfo(float).tiny)
+    least, most = (np.where(counts, bound * scale, 0.0) for bound in (low, high))
+    if bool(((alpha < least) | (alpha > most)).any()):
+        return -np.inf
+    shift = bend / np.where(counts, cost, np.inf)
+    terms = targets(y) * alpha - eps * np.abs(alpha) - alpha * (0.5 * shift * alpha)
+    return float(terms.sum())
+
+
+def sizes(A: Array, row_lengths: Array) -> tuple[float, float, int]:
+    size = np.abs(A)
+    return float(size.sum()), float(size @ row_lengths), int(np.count_nonzero(size))
 
 
 def margin_rates(y: Array, S: Array, D: Array) -> tuple[Array, Array]:

@@ -126,14 +126,6 @@ class MarginRisk(RowRisk):
         a = np.clip(excess / loss.bend, loss.low, loss.high)
         return self.cost * a * (excess - 0.5 * loss.bend * a)
 
-    def _slope_sizes(self, residual: Array) -> Array:
-        """Return the size of the slope of each row's loss, (n,)."""
-        loss, excess = self.loss, self._excess(residual)
-        if loss.is_smooth:
-            return self.cost * np.abs(np.clip(excess / loss.bend, loss.low, loss.high))
-        sizes = np.where(excess > 0.0, loss.high * self.cost, 0.0)
-        return sizes if loss.is_one_sided else np.where(excess < 0.0, -self.lower, sizes)
-
     def _dual_terms(self, alpha: Array) -> Array:
         """Return each row's term of the dual, (n,)."""
         terms = self._along_targets(alpha)
@@ -210,15 +202,8 @@ class MarginRisk(RowRisk):
         if low is not None:
             residual -= self.sign * low
         error = self._residual_error(residual, error)
-        losses, roundings = self._moved(residual + error, error)
-        if not self.loss.is_one_sided:  # the larger one of the losses at both ends
-            others = self._moved(residual - error, error)
-            losses, roundings = np.maximum(losses, others[0]), np.maximum(roundings, others[1])
-        return Bound(float(losses.sum()), float(roundings.sum()))
-
-    def _moved(self, residual: Array, error: Array) -> tuple[Array, Array]:
-        """Return losses at residuals increased by an error, and how much the error adds."""
-        return self.losses(residual), self._slope_sizes(residual) * error
+        found = passes.of(residual).bounded_losses(residual, error, self.cost, self.loss.numbers)
+        return Bound(*found)
 
     def _residual_error(self, residual: Array, error: Array) -> Array:
         """Return bounds on the errors of residuals, (n,): those of the scores, and rounding.
@@ -242,10 +227,7 @@ class MarginRisk(RowRisk):
         return float(lacks.max()) if lacks.size else 0.0
 
     def dual(self, A: Array) -> float:
-        alpha = A * self.sign
-        if np.any(alpha < self.lower) or np.any(alpha > self.upper):
-            return -np.inf
-        return self.dual_sum(alpha)
+        return passes.of(A).dual_height(self.y, self.cost, self.loss.numbers, A)
 
     def dual_sum(self, alpha: Array) -> float:
         """Return the dual at feasible alpha_i; their feasibility is not checked."""
