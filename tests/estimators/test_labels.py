@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
@@ -99,6 +100,8 @@ def test_strings_in_lists_are_sets_of_labels():
     as_objects = np.empty(4, dtype=object)
     as_objects[:] = lists
     assert np.array_equal(LinearSVC().fit(X[:4], as_objects).classes_, model.classes_)
+    for column in (pd.Series(lists, index=[9, 8, 7, 6]), pa.array(lists)):
+        assert np.array_equal(LinearSVC().fit(X[:4], column).coef_, model.coef_)
     again = LinearSVC().fit(X[:4], [set(row) for row in lists])
     assert np.array_equal(again.coef_, model.coef_)
     assert certify(model, X[:4], lists) == certify(model, X[:4], [tuple(row) for row in lists])
@@ -112,6 +115,8 @@ def test_strings_in_lists_are_sets_of_labels():
         (np.array([[0, np.nan], [1, 0], [0, 1]]), "row 0, column 1 has nan"),
         (np.array([[0, 1], [1, 0]]), "inconsistent numbers of samples: 3 and 2"),
         (sp.csr_matrix((3, 0)), "y has no columns"),
+        (np.zeros((3, 0)), "y has no columns"),
+        ([[], [], []], "y has no columns"),
         ([set(), set(), set()], "all sets are empty"),
         ([{"a"}, "b", {"c"}], "row 1 is 'b'"),
         ([["a", "a"], ["b"], []], "row 0 of y has the label 'a' twice"),

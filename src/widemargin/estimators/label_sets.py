@@ -71,22 +71,38 @@ def label_matrix(y: Vector, classes: np.ndarray | None = None) -> LabelMatrix | 
         return None
     if scipy.sparse.issparse(y):
         return _of_sparse(y, classes)
-    if isinstance(y, (Sequence, np.ndarray)) and _are_sets(y):
-        return _of_sets(y, classes)
-    if _columns(y) < 2:
+    values = _as_lists(y)
+    if isinstance(values, (Sequence, np.ndarray)) and _are_sets(values):
+        return _of_sets(values, classes)
+    width = _columns(values)
+    if width is None or width == 1:
         return None
+    _check_width(width, classes)
     names = y.columns if hasattr(y, "columns") else None
     return _of_array(np.asarray(y), classes, names)
 
 
-def _columns(y: Any) -> int:
+def _as_lists(y: Any) -> Any:
+    """Return a column of lists, from a data frame, as an array of them; others as they are."""
+    if isinstance(y, Sequence):
+        return y
+    values = np.asarray(y)
+    if values.ndim != 1 or values.dtype != object:
+        return y
+    lists = np.empty(len(values), dtype=object)
+    for i, row in enumerate(values):
+        lists[i] = row.tolist() if isinstance(row, np.ndarray) else row
+    return lists
+
+
+def _columns(y: Any) -> int | None:
     """Return the number of columns of an array, a data frame, or a list of lists."""
     if isinstance(y, _LISTS):
         rows = [row for row in y if isinstance(row, (*_LISTS, np.ndarray))]
         widths = {len(row) for row in rows if np.ndim(row) == 1}
-        return widths.pop() if len(rows) == len(y) and len(widths) == 1 else 0
+        return widths.pop() if rows and len(rows) == len(y) and len(widths) == 1 else None
     shape = np.asarray(y).shape
-    return shape[1] if len(shape) == 2 else 0
+    return shape[1] if len(shape) == 2 else None
 
 
 def _are_sets(y: Any) -> bool:
