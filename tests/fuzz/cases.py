@@ -4,12 +4,14 @@ A case is a function of two numbers, the seed and its place, and can be written 
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 from blocks import Blocks
-from fuzz.parameters import cost, parameters, power, tolerance
+from fuzz.parameters import cost, kernel_features, parameters, power, tolerance
 
+import widemargin
 from widemargin.solvers.registry import Place, only_for
 
 #: how often each is drawn: what is called, and in which variety
@@ -28,6 +30,12 @@ KINDS = {
     "svm_path sparse": 1,
     "LinearSVCCV sparse": 1,
     "LinearOneClassSVM": 4,
+    "LinearSVC labels": 3,
+    "LinearSVC features": 2,
+    "LinearSVR targets": 1,
+    "LinearSVCCV path": 1,
+    "LogisticRegressionCV": 1,
+    "MeasureSVCCV": 1,
 }
 
 
@@ -43,7 +51,13 @@ class Case:
         As `fit` takes them, X dense.
     layout : {"dense", "csr", "disk"}
         How X is given; rows on disk are in memory, and pretend.
+    y_layout : {"dense", "csr", "sets"}
+        How a matrix of labels is given.
+    features : tuple of (str, dict) or None
+        The class of kernel features that take the place of X, and its parameters.
     parameters : dict
+    small : bool
+        Whether working sets of rows are small, so that labels of few rows are trained so.
     first : dict or None
         Parameters of an earlier fit that this one starts from.
     gentle : bool
@@ -57,6 +71,9 @@ class Case:
     sample_weight: np.ndarray | None = None
     qid: np.ndarray | None = None
     layout: str = "dense"
+    y_layout: str = "dense"
+    features: tuple[str, dict] | None = None
+    small: bool = False
     first: dict | None = None
     gentle: bool = False
     name: str = field(default="", compare=False)
@@ -67,10 +84,31 @@ class Case:
         return self.kind.split(" ")[0]
 
     @property
+    def training(self) -> dict:
+        """Parameters of each training, of a search, too."""
+        return self.parameters | self.parameters.get("parameters", {})
+
+    @cached_property
+    def matrix(self) -> np.ndarray:
+        """The numbers of the problem: X, or its features."""
+        if self.features is None:
+            return self.X
+        in_memory = self.features[1] | {"memory_budget": None}
+        X = sp.csr_matrix(self.X) if self.layout == "csr" else self.X
+        return self._map(**in_memory).fit_transform(X)
+
+    @property
+    def _map(self):
+        return getattr(widemargin, self.features[0])
+
+    @property
     def data(self) -> dict:
         """X and what else belongs to the rows, by name."""
         X = {"dense": np.asarray, "csr": sp.csr_matrix, "disk": Blocks}[self.layout](self.X)
-        given = {"X": X, "y": self.y, "sample_weight": self.sample_weight, "qid": self.qid}
+        if self.features is not None:
+            X = self._map(**self.features[1]).fit_transform(X)
+        y = {"dense": lambda y: y, "csr": sp.csr_matrix, "sets": _sets}[self.y_layout](self.y)
+        given = {"X": X, "y": y, "sample_weight": self.sample_weight, "qid": self.qid}
         return {name: value for name, value in given.items() if value is not None}
 
     def code(self) -> str:
@@ -88,10 +126,20 @@ class Case:
             lines.insert(2, "from blocks import Blocks")
             X = f"Blocks({X})"
         lines.append(f"X = {X}")
+        if self.features is not None:
+            name, parameters = self.features
+            lines[2:2] = [f"from widemargin import {name}"]
+            lines.append(f"X = {name}(**{parameters}).fit_transform(X)")
         given = {"y": self.y, "sample_weight": self.sample_weight, "qid": self.qid}
         others = [name for name, value in given.items() if value is not None]
         lines += [f"{name} = {_array(given[name])}" for name in others]
+        if self.y_layout == "csr":
+            lines += ["import scipy.sparse as sp", "y = sp.csr_matrix(y)"]
+        elif self.y_layout == "sets":
+            lines.append("y = [set(np.flatnonzero(row).tolist()) for row in y]")
         call = ", ".join(["X", *(name if name == "y" else f"{name}={name}" for name in others)])
+        if self.kind == "LinearSVCCV path":
+            lines[2:2] = ["from widemargin import certify_path"]
         if self.estimator == "svm_path":
             lines.append(f"path = svm_path({call}, **{self.parameters})")
             return "\n".join(lines)
@@ -101,8 +149,14 @@ class Case:
         else:
             lines.append(f"model = {self.estimator}(**{self.first}){fit}")
             lines.append(f"model.set_params(**{self.parameters}){fit}")
+        if self.kind == "LinearSVCCV path":
+            lines.append(f"print(certify_path(model, {call}, max_added=4))")
         lines.append("print(model.status_, model.certificate_)")
         return "\n".join(lines)
+
+
+def _sets(Y):
+    return [set(np.flatnonzero(row).tolist()) for row in Y]
 
 
 def _array(values) -> str:
@@ -122,13 +176,18 @@ def random_case(seed: int, place: int, kind: str | None = None) -> Case:
     case = Case(
         kind,
         X,
-        _y(random, estimator, X, gentle),
+        _y(random, kind, X, gentle),
         parameters(random, kind, gentle),
         sample_weight=_weights(random, len(X), gentle),
         layout=str(random.choice(["dense", "csr"])),
         gentle=gentle,
         name=f"seed {seed}, case {place}",
     )
+    if variety == "labels":
+        case.y_layout = str(random.choice(["dense", "csr", "sets"]))
+        case.small = bool(random.random() < 0.5)
+    elif variety == "features":
+        case.features = kernel_features(random, gentle)
     of_measure = case.parameters.get("measure", "error") != "error"
     if of_measure and case.sample_weight is not None:
         case.sample_weight = np.minimum(np.ceil(case.sample_weight), 4.0)
@@ -139,7 +198,7 @@ def random_case(seed: int, place: int, kind: str | None = None) -> Case:
         two_classes = case.parameters.get("multi_class") != "crammer_singer"
         solvers = [*(only_for(Place.DISK) if two_classes else ()), "ocas", "cpa"]
         case.parameters["solver"] = str(random.choice(solvers))
-    may_start_warm = estimator not in ("svm_path", "LinearSVCCV")
+    may_start_warm = estimator != "svm_path" and not estimator.endswith("CV")
     if may_start_warm and random.random() < 0.15:
         case.first = case.parameters | {"warm_start": True}
         if estimator == "LinearOneClassSVM":
@@ -151,7 +210,13 @@ def random_case(seed: int, place: int, kind: str | None = None) -> Case:
     return case
 
 
-def _y(random, estimator, X, gentle):
+def _y(random, kind, X, gentle):
+    estimator, _, variety = kind.partition(" ")
+    if variety == "labels":
+        return _label_matrix(random, len(X))
+    if variety == "targets":
+        k = int(random.integers(2, 4))
+        return np.column_stack([_targets(random, X, gentle) for _ in range(k)])
     if estimator == "LinearOneClassSVM":
         return None
     if estimator == "LinearSVR":
@@ -222,11 +287,19 @@ def _targets(random, X, gentle):
 def _labels(random, estimator, n):
     if estimator == "LinearRanker" and random.random() < 0.5:
         return random.standard_normal(n)
-    two = random.random() < 0.6 or estimator == "MeasureSVC"
+    two = random.random() < 0.6 or estimator.startswith("MeasureSVC")
     n_classes = 2 if two else int(random.integers(3, 6))
     y = random.integers(0, n_classes, n)
     y[0], y[1] = 0, 1
     return y
+
+
+def _label_matrix(random, n):
+    """Return zeros and ones, (n, k), with labels that few rows have, none, or all."""
+    k = int(random.integers(2, 6))
+    Y = (random.random((n, k)) < random.choice([0.05, 0.3, 0.5, 0.9], k)).astype(np.int64)
+    Y[0, 0], Y[1, 0], Y[0, 1] = 1, 0, 1
+    return Y
 
 
 def _weights(random, n, gentle):

@@ -15,18 +15,21 @@ from fractions import Fraction
 
 import numpy as np
 from exact import optimum_of
+from exact_points import exact_optimum
 from fuzz.cases import Case
+from fuzz.choices import choice_failures
+from fuzz.fits import fits
 from fuzz.measures import at_cost, size_of
 from fuzz.objective import ExactProblem
 from fuzz.one_class import one_class_failures
 from fuzz.polish import polished
-from fuzz.proofs import proof_failures
+from fuzz.proofs import exact_failures, proof_failures
+from scipy.linalg import LinAlgWarning
+from scipy.sparse import SparseEfficiencyWarning
 from sklearn.exceptions import ConvergenceWarning
 
 import widemargin
 from widemargin.data import as_rows
-from widemargin.estimators.problems import make_problems
-from widemargin.estimators.targets import target_problems
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import CrammerSinger, MarginRisk, PairwiseHinge, RowRisk, SmoothRisk
@@ -40,6 +43,10 @@ _CLARABEL = 1e-6
 _NOTHING = Fraction(1, 10**300)
 # The exact optimum is asked for where a dual value is so near it, and takes longer than all else.
 _NEAR = 1e-6
+# So many rows are left out, each by itself.
+_LEFT_OUT = 2
+# What can be audited, and has proofs.
+_AUDITED = ("LinearSVC", "LinearSVR", "LinearSVR targets")
 
 
 def failures(case: Case, slack: float = 0.0) -> list[str] | None:
@@ -50,19 +57,27 @@ def failures(case: Case, slack: float = 0.0) -> list[str] | None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            fits = _fits(case)
+            found = fits(case)
         except ValueError as error:
             return None if _is_about_the_input(error) else [_in_words(error)]
         except Exception as error:
             return [_in_words(error)]
     warned = any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
-    found = []
-    for fit in fits:
+    wrong = [
+        f"a warning of {warning.category.__name__}: {warning.message}"
+        for warning in caught
+        if issubclass(warning.category, _STRAY)
+    ][:1]
+    for fit in found:
         try:
-            found += fit.failures(warned, Fraction(slack))
+            wrong += _Check(case, *fit).failures(warned, Fraction(slack))
         except Exception as error:
-            found.append("in the check: " + _in_words(error))
-    return found
+            wrong.append("in the check: " + _in_words(error))
+    return wrong
+
+
+# Warnings of libraries, that say nothing about what was given.
+_STRAY = (RuntimeWarning, LinAlgWarning, SparseEfficiencyWarning, DeprecationWarning)
 
 
 # Where documented errors come from: checks of what was given.
@@ -74,6 +89,8 @@ _CHECKS = (
     "folds.py",
     "_split.py",
     "auto.py",
+    "kernel_maps.py",
+    "path_certificate.py",
 )
 
 
@@ -88,28 +105,38 @@ def _in_words(error):
     return f"{type(error).__name__} from {last.name} of {place}: {str(error)[:200]}"
 
 
-class _Fit:
-    """One model, and the problems that it claims to have solved."""
+class _Check:
+    """One model, and the problems that it claims to have solved; see `fits.Fit`."""
 
     def __init__(self, case, problems, points, certificate, status, model=None):
         self.case, self.problems, self.points = case, problems, points
         self.certificate, self.status, self.model = certificate, status, model
 
     def failures(self, warned, slack):
-        tol = self.case.parameters["tol"]
+        if self.case.estimator == "LinearOneClassSVM":
+            found = one_class_failures(self.case, self.model, slack)
+        else:
+            found = self._part_failures(slack)
+        if self.status != "converged" and not warned:
+            found.append(f"no warning, with status {self.status}")
+        if self.model is None or found:
+            return found
+        found = self._certified_again()
+        if self.case.estimator.endswith("CV"):
+            found = found or choice_failures(self.case, self.model)
+        # Neither audit nor prove takes sparse penalties.
+        if self.case.kind in _AUDITED and self.case.layout != "disk":
+            found = found or self._audited(slack) + self._proved()
+        return found
+
+    def _part_failures(self, slack):
+        tol = self.case.training["tol"]
         parts = self.certificate.parts or (self.certificate,)
         found = []
         for problem, point, part in zip(self.problems, self.points, parts, strict=True):
             found += check_part(problem, point, part, self.case, slack)
             if self.status == "converged" and not part.relative_gap <= tol:
                 found.append(f"converged, with a gap of {part.relative_gap:g} above tol={tol:g}")
-        if self.status != "converged" and not warned:
-            found.append(f"no warning, with status {self.status}")
-        if self.model is not None and not found:
-            found += self._certified_again()
-            # Neither audit nor prove takes sparse penalties.
-            if self.case.kind in ("LinearSVC", "LinearSVR") and self.case.layout != "disk":
-                found = found or self._audited(slack) + self._proved()
         return found
 
     def _audited(self, slack):
@@ -130,7 +157,23 @@ class _Fit:
             exact = _exact(problem, self.case)
             objective = exact.objective(state.coef, state.offset)
             known.append((state.coef, objective - Fraction(part.dual)))
-        return proof_failures(self.model, self.case.data, known)
+        return proof_failures(self.model, self.case.data, known) or self._proved_exactly()
+
+    def _proved_exactly(self):
+        """Check what is proved by the optimum itself, where that can be found in fractions."""
+        proof = widemargin.prove(self.model, **self.case.data)
+        random = np.random.default_rng(self.case.matrix.shape)
+        without = random.permutation(len(self.case.matrix))[:_LEFT_OUT].tolist()
+
+        def best(problem):
+            for name in ("newton", "acf"):
+                state = solve_well_scaled(problem, self.case, name)
+                found = None if state is None else exact_optimum(problem, state)
+                if found is not None:
+                    return found
+            return None
+
+        return exact_failures(proof, self.problems, self.case.matrix, without, best)
 
     def _certified_again(self):
         again = widemargin.certify(self.model, **self.case.data)
@@ -151,67 +194,6 @@ class _Fit:
         return found
 
 
-class _OneClassFit(_Fit):
-    def failures(self, warned, slack):
-        found = one_class_failures(self.case, self.model, slack)
-        if self.status != "converged" and not warned:
-            found.append(f"no warning, with status {self.status}")
-        return found or self._certified_again()
-
-
-def _fits(case):
-    """Fit as the case says, and return what came of it."""
-    data = case.data
-    if case.estimator == "svm_path":
-        X, y = data.pop("X"), data.pop("y")
-        path = widemargin.svm_path(X, y, **data, **case.parameters)
-        return [_of_path(case, path, j) for j in range(path.Cs.size)]
-    model = getattr(widemargin, case.estimator)(**(case.first or case.parameters)).fit(**data)
-    if case.first is not None:
-        model.set_params(**case.parameters).fit(**data)
-    if case.estimator == "LinearOneClassSVM":
-        return [_OneClassFit(case, [], [], model.certificate_, model.status_, model)]
-    if case.estimator in ("LinearRanker", "OrdinalSVC"):
-        rows = as_rows(case.X)
-        ordering = model._problem(rows, case.y, case.qid, case.sample_weight)
-        points = [(model.coef_, 0.0)]
-        return [_Fit(case, [ordering[0]], points, model.certificate_, model.status_, model)]
-    if case.estimator == "MeasureSVC":
-        problems = model._problem(as_rows(case.X), case.y, case.qid, case.sample_weight)
-        points = [(model.coef_[0], problems.state(model).offset)]
-        return [_Fit(case, [problems[0]], points, model.certificate_, model.status_, model)]
-    if case.estimator == "LinearSVR":
-        problem = target_problems(model, as_rows(case.X), case.y, case.sample_weight)[0]
-        points = [(model.coef_, float(model.intercept_[0]))]
-        return [_Fit(case, [problem], points, model.certificate_, model.status_, model)]
-    best = getattr(model, "best_estimator_", model)
-    return [
-        _of_classifier(
-            case, best, model.coef_, model.intercept_, model.certificate_, model.status_, model
-        )
-    ]
-
-
-def _of_path(case, path, j):
-    given = {name: value for name, value in case.parameters.items() if name != "Cs"}
-    model = widemargin.LinearSVC(C=path.Cs[j], **given)
-    model.classes_ = path.classes
-    numbers = path.coefs[j], path.intercepts[j], path.certificates[j], path.statuses[j]
-    return _of_classifier(case, model, *numbers)
-
-
-def _of_classifier(case, like, coef, intercept, certificate, status, model=None):
-    rows = as_rows(case.X)
-    codes = np.searchsorted(like.classes_, case.y)
-    made = make_problems(like, rows, like.classes_, codes, case.sample_weight)
-    problems = [made[j] for j in range(len(made))]
-    if problems[0].risk.outputs:
-        points = [(coef.T, intercept)]
-    else:
-        points = list(zip(coef, intercept))
-    return _Fit(case, problems, points, certificate, status, model)
-
-
 def check_part(problem, point, part, case, slack=Fraction(0)) -> list[str]:
     """Return what is wrong with the certificate of one problem's solution."""
     coef, offset = point
@@ -228,7 +210,7 @@ def check_part(problem, point, part, case, slack=Fraction(0)) -> list[str]:
     if Fraction(part.primal) < own * (1 - slack) - _NOTHING:
         found.append(f"primal {_below(part.primal, own)} the model's exact objective")
     # It may be above the objective by what it says that rounding may have done.
-    loose = _LOOSE * _largest_sum(case.X, problem, coef, offset) + 3.0 * part.rounding
+    loose = _LOOSE * _largest_sum(case.matrix, problem, coef, offset) + 3.0 * part.rounding
     if part.primal > float(own) + loose:
         found.append(f"primal value {part.primal!r}, exact objective {float(own)!r}: too loose")
     best, whose = _least(exact, problem, case, own, part)
@@ -240,7 +222,7 @@ def check_part(problem, point, part, case, slack=Fraction(0)) -> list[str]:
 
 
 def _exact(problem, case):
-    return ExactProblem(case.X, problem.risk, problem.intercept, problem.penalty)
+    return ExactProblem(case.matrix, problem.risk, problem.intercept, problem.penalty)
 
 
 def _below(value, exact):
@@ -276,7 +258,7 @@ def _largest_sum(X, problem, coef, offset):
 def _least(exact, problem, case, own, part):
     """Return the least exact objective that anybody has found, and who has."""
     outputs = problem.risk.outputs
-    zero = np.zeros((case.X.shape[1], *outputs))
+    zero = np.zeros((case.matrix.shape[1], *outputs))
     known = [(own, "itself"), (exact.objective(zero, np.zeros(outputs)), "zero")]
     name = _another_solver(problem, case)
     state = solve_well_scaled(problem, case, name)
@@ -284,7 +266,7 @@ def _least(exact, problem, case, own, part):
         known.append((exact.objective(state.coef, state.offset), name))
         best, _ = min(known, key=lambda point: point[0])
         if isinstance(problem.risk, MarginRisk) and part.dual >= float(best) * (1.0 - _NEAR):
-            optimal = polished(case.X, problem, state)
+            optimal = polished(case.matrix, problem, state)
             known += [] if optimal is None else [(optimal, f"{name}, polished")]
     return min(known, key=lambda point: point[0])
 
@@ -293,13 +275,13 @@ def _another_solver(problem, case):
     """Return a solver, another than the case's where there is one."""
     risk = problem.risk
     if not isinstance(risk, RowRisk):
-        return "cpa" if case.parameters["solver"] in ("auto", "ocas") else "ocas"
+        return "cpa" if case.training["solver"] in ("auto", "ocas") else "ocas"
     if problem.penalty.is_sparse:
         return "proximal"
     if isinstance(risk, SmoothRisk):
-        return "newton" if case.parameters["solver"] != "newton" else "ocas"
+        return "newton" if case.training["solver"] != "newton" else "ocas"
     first, second = ("acf", "ocas") if isinstance(risk, CrammerSinger) else ("newton", "acf")
-    return first if case.parameters["solver"] != first else second
+    return first if case.training["solver"] != first else second
 
 
 def solve_well_scaled(problem, case, name):
@@ -308,11 +290,11 @@ def solve_well_scaled(problem, case, name):
     With X times s and w / s, costs become c / s^2 and the objective s^-2 of itself. Powers of two
     keep all digits.
     """
-    largest = np.abs(case.X).max(initial=0.0)
+    largest = np.abs(case.matrix).max(initial=0.0)
     power = -int(np.frexp(largest)[1]) if largest > 0.0 else 0
     if problem.intercept is Intercept.PENALIZED:
         power = 0  # b would have another penalty
-    X = np.ldexp(case.X.astype(np.float64), power)
+    X = np.ldexp(case.matrix.astype(np.float64), power)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         risk = _at_cost(problem.risk, power)

@@ -36,13 +36,15 @@ def parameters(random, kind, gentle) -> dict:
         if estimator == "LinearRanker":
             given["normalization"] = str(random.choice(["pairs", "queries"]))
         return given
-    if estimator == "MeasureSVC":
-        given["measure"] = str(random.choice(_MEASURES))
+    if estimator in ("MeasureSVC", "MeasureSVCCV"):
+        measure = str(random.choice(_MEASURES))
         given["solver"] = str(random.choice(["auto", *names(risk=RiskKind.ANY)]))
-        given["C"] = cost(random, gentle)
-        return given | _intercept(random)
+        given |= _intercept(random)
+        if estimator == "MeasureSVCCV":
+            return {"measure": measure, "parameters": given, "Cs": _costs(random, gentle), "cv": 2}
+        return {"measure": measure, "C": cost(random, gentle)} | given
     given["random_state"] = 0
-    if estimator != "LogisticRegression":
+    if not estimator.startswith("LogisticRegression"):
         given["loss"] = str(random.choice(_losses(estimator, variety)))
     given |= _intercept(random)
     if variety == "sparse":
@@ -50,7 +52,9 @@ def parameters(random, kind, gentle) -> dict:
     if estimator == "LinearSVR":
         return given | _of_regression(random, variety, gentle)
     if estimator == "LogisticRegression":
-        return given | _of_logistic(random, variety, gentle)
+        return given | _of_logistic(random, variety) | {"C": cost(random, gentle)}
+    if estimator == "LogisticRegressionCV":
+        return given | _of_logistic(random, variety) | {"Cs": _costs(random, gentle), "cv": 2}
     return given | _of_classes(random, estimator, variety, gentle)
 
 
@@ -79,7 +83,9 @@ def _sparse_penalty(random):
 
 
 def _solvers(variety):
-    return ["auto", "proximal"] if variety == "sparse" else ["auto", *names(Place.MEMORY)]
+    if variety == "sparse":
+        return ["auto", "proximal"]
+    return ["auto", *names(Place.PRODUCTS if variety == "features" else Place.MEMORY)]
 
 
 def _of_regression(random, variety, gentle):
@@ -92,7 +98,7 @@ def _of_regression(random, variety, gentle):
     }
 
 
-def _of_logistic(random, variety, gentle):
+def _of_logistic(random, variety):
     multi_class = "ovr" if variety == "sparse" else str(random.choice(["ovr", "multinomial"]))
     known = RiskKind.LOGISTIC, RiskKind.MULTINOMIAL
     able = set(names(risk=known[0])) & (
@@ -100,12 +106,12 @@ def _of_logistic(random, variety, gentle):
     )
     solvers = _solvers(variety) if variety == "sparse" else ["auto", *sorted(able)]
     solver = str(random.choice(solvers))
-    return {"multi_class": multi_class, "solver": solver, "C": cost(random, gentle)}
+    return {"multi_class": multi_class, "solver": solver}
 
 
 def _of_classes(random, estimator, variety, gentle):
     given, solvers = {}, _solvers(variety)
-    if not variety and random.random() < 0.3:
+    if variety in ("", "features") and random.random() < 0.3:
         given["multi_class"] = "crammer_singer"
         solvers.remove("newton")
     given["solver"] = str(random.choice(solvers))
@@ -116,7 +122,28 @@ def _of_classes(random, estimator, variety, gentle):
     if estimator == "LinearSVC":
         given["C"] = cost(random, gentle)
     else:
-        given["Cs"] = [cost(random, gentle) for _ in range(int(random.integers(1, 4)))]
+        given["Cs"] = _costs(random, gentle)
     if estimator == "LinearSVCCV":
         given["cv"] = 2
+    if variety == "labels":
+        given["class_weight"] = str(random.choice(["balanced", ""])) or None
+        given["sparse_coef"] = bool(random.random() < 0.5)
     return given
+
+
+def _costs(random, gentle):
+    return [cost(random, gentle) for _ in range(int(random.integers(1, 4)))]
+
+
+def kernel_features(random, gentle):
+    """Return the name of a class of kernel features, and its parameters."""
+    given = {"n_components": int(random.integers(1, 12)), "random_state": 0}
+    given["gamma"] = ["scale", "auto", power(random, *((-2, 1) if gentle else (-30, 30)))][
+        random.integers(3)
+    ]
+    if random.random() < 0.4:  # made anew in each pass
+        given["memory_budget"] = 1
+    if random.random() < 0.5:
+        return "FourierFeatures", given
+    given["kernel"] = str(random.choice(["rbf", "polynomial", "sigmoid", "cosine"]))
+    return "NystroemFeatures", given

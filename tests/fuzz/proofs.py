@@ -1,12 +1,14 @@
 """Bounds on the weights of the optimum, beside a point that is near it."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
 import widemargin
 from widemargin.estimators.proof import can_be_proved
+from widemargin.losses import HINGE, SQUARED_HINGE
 
 # Far more than the radius is rounded.
 _ROUNDING = 1e-9
@@ -33,3 +35,72 @@ def proof_failures(model, data, known) -> list[str]:
         if (low[j] > coef + radius).any() or (high[j] < coef - radius).any():
             found.append(f"bounds on the weights of problem {j} leave the optimum out")
     return found
+
+
+def exact_failures(proof, problems, X, without, best) -> list[str]:
+    """Return which bounds on the optima of problems are false, all of them without any slip.
+
+    Parameters
+    ----------
+    proof : Proof
+    problems : list of Problem
+    X : ndarray of shape (n, d)
+    without : list of int
+        The rows that are left out, each by itself.
+    best : callable
+        From a problem to its Optimum, see exact_points.py, or None.
+    """
+    if not all(problem.risk.loss in (HINGE, SQUARED_HINGE) for problem in problems):
+        return []
+    found, d = [], X.shape[1]
+    scores, left_out = proof.score_bounds(X), proof.leave_one_out()
+    for j, problem in enumerate(problems):
+        optimum = best(problem)
+        if optimum is None:
+            continue
+        for name, bounds, values in (
+            ("weights", proof.weight_bounds(), optimum.v[:d]),
+            ("scores", scores, [_score(row, optimum.v) for row in X.tolist()]),
+            ("dual variables", proof.dual_bounds, optimum.alpha),
+        ):
+            low, high = (np.reshape(end, (-1, d)) if name == "weights" else end for end in bounds)
+            low, high = (_of_problem(end, j, name == "scores") for end in (low, high))
+            # Slopes of a smooth loss are rounded where they are not at a bound.
+            slip = 2.0**-50 if name == "dual variables" and problem.risk.loss.is_smooth else 0.0
+            if not all(
+                _is_within(value, a, b, slip)
+                for value, a, b in zip(values, low.tolist(), high.tolist(), strict=True)
+            ):
+                found.append(f"bounds on the {name} of problem {j} leave the optimum out")
+        for row in without:
+            cost = problem.risk.cost.copy()
+            if not cost[row]:
+                continue
+            cost[row] = 0.0
+            risk = problem.risk.over(problem.risk.y, cost)
+            optimum = best(replace(problem, risk=risk))
+            low, high = (_of_problem(end, j, True)[row] for end in left_out[:2])
+            if optimum is not None and not _is_within(
+                _score(X[row].tolist(), optimum.v), low, high
+            ):
+                found.append(f"bounds without row {row} of problem {j} leave the optimum out")
+    return found
+
+
+def _of_problem(values, j, in_columns):
+    values = np.asarray(values)
+    if values.ndim == 1:
+        return values
+    return values[:, j] if in_columns else values[j]
+
+
+def _is_within(value, low, high, slip=0.0):
+    low, high = low * (1.0 - slip), high * (1.0 + slip)
+    return (low == -math.inf or Fraction(low) <= value) and (
+        high == math.inf or value <= Fraction(high)
+    )
+
+
+def _score(row, v):
+    offset = v[len(row)] if len(v) > len(row) else Fraction(0)
+    return sum((Fraction(x) * w for x, w in zip(row, v) if x), offset)

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import ElasticNet
 from sklearn.linear_model import LogisticRegression as SklearnLogistic
 from sklearn.svm import LinearSVC as SklearnLinearSVC
@@ -293,3 +294,11 @@ def test_logistic_regression_beside_saga(C, sparse):
     assert np.allclose(ours.coef_, theirs.coef_, atol=1e-4)
     assert np.array_equal(ours.coef_ == 0.0, theirs.coef_ == 0.0)
     assert certify(ours, X, y).relative_gap <= 1.01e-10
+
+
+def test_scales_far_apart_bring_no_warning_of_a_library(recwarn):
+    """A Gram matrix is nearly singular then, and steps are tried anyway."""
+    X = np.random.default_rng(0).standard_normal((40, 2)) * [1.0, 1e-20]
+    y = np.arange(40) % 2
+    LinearSVC(penalty="l1", C=1e20, max_iter=20, tol=1e-8).fit(X + y[:, None] * [1.0, 1e-20], y)
+    assert {warning.category for warning in recwarn} <= {ConvergenceWarning}

@@ -335,7 +335,9 @@ def newton_point(
     gram[diagonal] = (1.0 + RIDGE_PART) * gram[diagonal] + penalty.l2
     slopes = gradient + penalty.l2 * weights + penalty.l1 * np.sign(weights)
     try:
-        steps = -scipy.linalg.solve(gram, slopes, assume_a="pos", check_finite=False)
+        # Unlike `solve`, these warn nobody of a matrix that is nearly singular.
+        factor = scipy.linalg.cho_factor(gram, lower=True, check_finite=False)
+        steps = -scipy.linalg.cho_solve(factor, slopes, check_finite=False)
     except np.linalg.LinAlgError:
         return weights, True
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
