@@ -30,6 +30,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import widemargin
 from widemargin.data import as_rows
+from widemargin.estimators.proof import can_be_proved
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import CrammerSinger, MarginRisk, PairwiseHinge, RowRisk, SmoothRisk
@@ -148,6 +149,8 @@ class _Check:
         return [f"audit: {each}" for each in found]
 
     def _proved(self):
+        if not can_be_proved(self.model):
+            return []
         parts = self.certificate.parts or (self.certificate,)
         known = []
         for problem, part in zip(self.problems, parts, strict=True):

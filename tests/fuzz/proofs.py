@@ -7,7 +7,6 @@ from fractions import Fraction
 import numpy as np
 
 import widemargin
-from widemargin.estimators.proof import can_be_proved
 from widemargin.losses import HINGE, SQUARED_HINGE
 
 # Far more than the radius is rounded.
@@ -22,8 +21,6 @@ def proof_failures(model, data, known) -> list[str]:
     `known` has for each problem the coefficients of a point, (d,), and how far its exact objective
     is above a lower bound, a Fraction.
     """
-    if not can_be_proved(model):
-        return []
     low, high = map(np.atleast_2d, widemargin.prove(model, **data).weight_bounds())
     if not (low <= high).all():  # nor are they NaN
         return ["bounds on weights are in the wrong order"]

@@ -7,8 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from widemargin.certificate import proved_by, upper_bound
+from widemargin.data import as_rows
+from widemargin.monitor import Monitor
+from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import LogisticRisk
 from widemargin.rounding import gamma
+from widemargin.solvers.smooth_newton import SmoothNewton
 
 
 def exact_loss(margin):
@@ -142,3 +147,24 @@ def test_dual_variables_are_repaired():
     assert risk.dual(np.array([-0.1, 0.0, 0.0])) == -np.inf
     A = risk.balanced(np.array([1.0, -0.25, 0.0]))
     np.testing.assert_allclose(A, [0.25, -0.25, 0.0])
+
+
+def test_a_row_far_from_the_others_gives_up_what_is_too_much_at_its_own_slope():
+    """The height falls there faster than it does on average over the rows.
+
+    The first row is the shortest one, and takes all of the excess. At its margin the slope of its
+    entropy is 22; the mean over the rows is 3.
+    """
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(40)
+    y = np.where(rng.random(40) < 1.0 / (1.0 + np.exp(-x)), 1, -1)
+    rows = as_rows(np.append(0.0, x - 20.0)[:, None])
+    risk = LogisticRisk(np.append(1, y), np.ones(41))
+    problem = Problem(rows, risk, Intercept.FREE)
+    state = SmoothNewton(0).solve(problem, State.zero(problem), Monitor(tol=1e-14, max_iter=300))
+    least = upper_bound(problem, state.coef, state.offset).value
+    A = risk.balanced(risk.slopes(rows.scores(state.coef) + state.offset)[0])
+    assert least * (1 - 1e-12) < proved_by(problem, A, rows.combine(A), 1e-16).value <= least
+    A[0] *= 1.5
+    for tol in (1e-1, 1e-16):  # roughly, and as closely as can be
+        assert proved_by(problem, A, rows.combine(A), tol).value <= least

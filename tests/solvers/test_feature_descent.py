@@ -301,4 +301,7 @@ def test_scales_far_apart_bring_no_warning_of_a_library(recwarn):
     X = np.random.default_rng(0).standard_normal((40, 2)) * [1.0, 1e-20]
     y = np.arange(40) % 2
     LinearSVC(penalty="l1", C=1e20, max_iter=20, tol=1e-8).fit(X + y[:, None] * [1.0, 1e-20], y)
+    # Far from zero, curvature is lost to rounding, and models have no minimum.
+    X = sp.csr_matrix(np.random.default_rng(1).standard_normal((20, 15)) + 1e6)
+    LinearSVC(penalty="elasticnet", l1_ratio=0.9, C=1e5, max_iter=50).fit(X, y[:20])
     assert {warning.category for warning in recwarn} <= {ConvergenceWarning}

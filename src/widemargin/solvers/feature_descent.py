@@ -45,7 +45,8 @@ class FeatureDescent(Solver):
                 f"penalty={problem.penalty.name!r} needs a smooth loss, and "
                 f"{problem.risk.name} has a kink"
             )
-        return _Run(problem, state, monitor, self.settings).run()
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return _Run(problem, state, monitor, self.settings).run()
 
 
 class _Run:
