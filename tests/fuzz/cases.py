@@ -113,8 +113,11 @@ class Case:
 
     def code(self) -> str:
         """Return what can be pasted into a test to have the same fit again."""
+        title = f"# {self.name}"
+        if self.small:
+            title += ", with the small working sets of fuzz/fits.py"
         lines = [
-            f"# {self.name}",
+            title,
             "import numpy as np",
             f"from widemargin import {self.estimator}",
         ]
@@ -183,6 +186,8 @@ def random_case(seed: int, place: int, kind: str | None = None) -> Case:
         gentle=gentle,
         name=f"seed {seed}, case {place}",
     )
+    if variety == "path" and case.y.max() > 1 and case.parameters["fit_intercept"]:
+        case.parameters["penalized_intercept"] = True  # a free one could be any number
     if variety == "labels":
         case.y_layout = str(random.choice(["dense", "csr", "sets"]))
         case.small = bool(random.random() < 0.5)
