@@ -24,6 +24,7 @@ from fuzz.objective import ExactProblem
 from fuzz.one_class import one_class_failures
 from fuzz.polish import polished
 from fuzz.proofs import exact_failures, proof_failures
+from fuzz.refine import refined
 from scipy.linalg import LinAlgWarning
 from scipy.sparse import SparseEfficiencyWarning
 from sklearn.exceptions import ConvergenceWarning
@@ -33,7 +34,14 @@ from widemargin.data import as_rows
 from widemargin.estimators.proof import can_be_proved
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
-from widemargin.risk import CrammerSinger, MarginRisk, PairwiseHinge, RowRisk, SmoothRisk
+from widemargin.risk import (
+    CrammerSinger,
+    LogisticRisk,
+    MarginRisk,
+    PairwiseHinge,
+    RowRisk,
+    SmoothRisk,
+)
 from widemargin.risk.sides import TwoSidedRisk
 from widemargin.solvers import auto
 
@@ -271,6 +279,9 @@ def _least(exact, problem, case, own, part):
         if isinstance(problem.risk, MarginRisk) and part.dual >= float(best) * (1.0 - _NEAR):
             optimal = polished(case.matrix, problem, state)
             known += [] if optimal is None else [(optimal, f"{name}, polished")]
+        elif isinstance(problem.risk, LogisticRisk):
+            nearer = refined(case.matrix, problem, state)
+            known += [] if nearer is None else [(nearer, f"{name}, refined")]
     return min(known, key=lambda point: point[0])
 
 

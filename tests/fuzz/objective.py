@@ -86,7 +86,7 @@ class ExactProblem:
                 ahead = [-y * of_row[0]]
                 if risk.outputs:
                     ahead = [s - of_row[y] for j, s in enumerate(of_row) if j != y]
-                total += Fraction(cost) * _log_sum(ahead) if cost > 0.0 else 0
+                total += Fraction(cost) * log_sum(ahead) if cost > 0.0 else 0
             return total
         scores = [s for (s,) in scores]
         if isinstance(risk, PairwiseHinge):
@@ -106,7 +106,7 @@ class ExactProblem:
         return Fraction(total, _ONE * one**power)
 
 
-def _log_sum(ahead) -> Fraction:
+def log_sum(ahead) -> Fraction:
     """Return log(1 + sum of exp) of some Fractions, in sixty digits, rounded down."""
     with localcontext() as context:
         context.prec = 80

@@ -11,6 +11,7 @@ from fuzz.objective import exact_loss
 
 from widemargin.losses import HINGE
 from widemargin.problem import Intercept
+from widemargin.risk import MarginRisk
 
 # Dual variables so near a bound, in parts of it, are taken to be there.
 _AT_A_BOUND = 1e-6
@@ -35,7 +36,7 @@ def polished(X, problem, state) -> Fraction | None:
     return _Polish(X, problem).objective_near(state) if loss is HINGE else None
 
 
-class _Rows:
+class SignedRows:
     """The rows that count, as they are in u_i (x_i, 1), and what their weights cost."""
 
     def __init__(self, X, problem):
@@ -44,7 +45,8 @@ class _Rows:
         self.cost = [Fraction(c) for c in risk.cost[self.counted].tolist()]
         self.l1 = [Fraction(penalty.l1)] * X.shape[1]
         self.l2 = [Fraction(penalty.l2)] * X.shape[1]
-        sign = np.asarray(risk.sign)[self.counted].astype(np.float64)
+        is_margin = isinstance(risk, MarginRisk)
+        sign = np.asarray(risk.sign if is_margin else risk.y)[self.counted].astype(np.float64)
         signed = X[self.counted].astype(np.float64) * sign[:, None]
         if problem.intercept is not Intercept.NONE:
             penalized = Fraction(problem.intercept is Intercept.PENALIZED)
@@ -53,15 +55,15 @@ class _Rows:
             signed = np.column_stack([signed, sign])
         # Scores of these are margins.
         self.rows = [[Fraction(value) for value in row] for row in signed.tolist()]
-        target = np.broadcast_to(risk.target, len(risk.cost))[self.counted]
+        target = np.broadcast_to(risk.target if is_margin else 1.0, len(risk.cost))[self.counted]
         self.target = [Fraction(t) for t in target.tolist()]
 
+    def scores(self, v):
+        """Return the margins at the weights v, of which the last may be the offset."""
+        return [sum((x * w for x, w in zip(z, v) if x and w), Fraction(0)) for z in self.rows]
+
     def residuals(self, v):
-        """Return the residuals at the weights v, of which the last may be the offset."""
-        return [
-            t - sum((x * w for x, w in zip(z, v) if x and w), Fraction(0))
-            for t, z in zip(self.target, self.rows)
-        ]
+        return [t - s for t, s in zip(self.target, self.scores(v))]
 
     def penalty(self, v):
         return sum(
@@ -70,7 +72,7 @@ class _Rows:
         )
 
 
-class _Polish(_Rows):
+class _Polish(SignedRows):
     """Of the hinge."""
 
     def objective_near(self, state):
@@ -103,7 +105,7 @@ class _Polish(_Rows):
         return self.penalty(v) + sum((c * r for c, r in losses if r > 0), Fraction(0))
 
 
-class _SmoothPolish(_Rows):
+class _SmoothPolish(SignedRows):
     """Of losses that are parabolas between straight lines, and weights of which some are zero."""
 
     def __init__(self, X, problem):

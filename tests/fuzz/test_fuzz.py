@@ -12,12 +12,21 @@ from fuzz.objective import ExactProblem
 from fuzz.one_class import OneClass, one_class_failures
 from fuzz.polish import polished
 from fuzz.proofs import proof_failures
+from fuzz.refine import refined
 
 import widemargin
+from widemargin.certificate import lower_bound
 from widemargin.losses import HINGE, SMOOTH_HINGE, SQUARED_HINGE, Loss
 from widemargin.penalty import Penalty
 from widemargin.problem import Intercept
-from widemargin.risk import CrammerSinger, Hinge, MarginRisk, PairwiseHinge, SquaredHinge
+from widemargin.risk import (
+    CrammerSinger,
+    Hinge,
+    LogisticRisk,
+    MarginRisk,
+    PairwiseHinge,
+    SquaredHinge,
+)
 
 
 def test_nothing_is_found_in_some_cases():
@@ -80,6 +89,25 @@ def test_false_bounds_on_weights_are_found():
     (found,) = proof_failures(model, data, [(coef + 1.0, excess)])
     assert "leave the optimum out" in found
     assert proof_failures(model, data, [(coef + 1.0, Fraction(10) ** 400)]) == []
+
+
+@pytest.mark.parametrize("intercept", Intercept)
+@pytest.mark.parametrize("penalty", [Penalty(), Penalty(1.0, 0.0), Penalty(0.5, 0.5)])
+def test_a_point_nearer_to_the_optimum_of_logistic_regression(penalty, intercept):
+    """Its lower bound is as near as float64 can have it."""
+    rng = np.random.default_rng(2)
+    X, y = rng.standard_normal((20, 4)), np.where(rng.random(20) < 0.5, 1, -1)
+    risk = LogisticRisk(y, 2.0 * rng.random(20))
+    problem = checks.Problem(checks.as_rows(X), risk, intercept, penalty)
+    case = replace(SHIFTED, X=X, y=y)
+    state = checks.solve_well_scaled(problem, case, "proximal" if penalty.l1 else "newton")
+    found = ExactProblem(X, risk, intercept, penalty).objective(state.coef, state.offset)
+    rough = replace(state, coef=state.coef * (1.0 + 1e-4))
+    for start in (state, rough):
+        least = refined(X, problem, start)
+        assert found * (1 - Fraction(1, 10**12)) < least <= found
+    bound = lower_bound(problem, state.dual, 1e-12)[0]
+    assert Fraction(bound.value) <= least
 
 
 ONE_CLASS = Case(
