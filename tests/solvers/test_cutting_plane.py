@@ -7,9 +7,10 @@ from exact import optimum
 from four_methods import FourMethods
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
 from strategies import multiclass_problems, problems, ranking_problems
 
-from widemargin import threads
+from widemargin import LinearSVC, threads
 from widemargin.certificate import certify_state
 from widemargin.data import as_rows
 from widemargin.losses import HINGE
@@ -401,3 +402,14 @@ def test_small_steps_come_after_many_of_zero():
     greedy = solve(problem, tol=1e-2, smallest_step=0.0)[1].iteration
     cured = solve(problem, tol=1e-2)[1].iteration
     assert cured < 0.5 * greedy
+
+
+@pytest.mark.parametrize("method", ["cpa", "ocas", "gca", "gca2"])
+def test_planes_too_steep_for_float64_bring_no_warning_of_numpy(method, recwarn):
+    """Steps in a column that is a huge constant make slopes that have no squares."""
+    y = np.arange(20) % 2
+    for seed in range(4):
+        X = np.c_[np.full(20, 1e16), np.random.default_rng(seed).standard_normal((20, 2))]
+        model = LinearSVC(loss="squared_hinge", solver=method, C=1.0, max_iter=300).fit(X, y)
+        assert np.isfinite(model.certificate_.gap)
+    assert {warning.category for warning in recwarn} <= {ConvergenceWarning}

@@ -69,7 +69,8 @@ class CuttingPlanes(AsksOracle):
         The planes in `bundle` must be below the oracle's risk. New planes are added to it.
         """
         bundle = no_planes(oracle, state, self.settings) if bundle is None else bundle
-        return _Run(oracle, state, self, bundle).run()
+        with np.errstate(over="ignore", invalid="ignore"):  # of planes that are too steep
+            return _Run(oracle, state, self, bundle).run()
 
 
 @dataclass(frozen=True)
