@@ -33,6 +33,9 @@ KINDS = {
     "LinearSVC labels": 3,
     "LinearSVC features": 2,
     "LinearSVR targets": 1,
+    "LinearSVC scaled": 1,
+    "LinearSVR scaled": 1,
+    "LogisticRegression scaled": 1,
     "LinearSVCCV path": 1,
     "LogisticRegressionCV": 1,
     "MeasureSVCCV": 1,
@@ -90,12 +93,21 @@ class Case:
 
     @cached_property
     def matrix(self) -> np.ndarray:
-        """The numbers of the problem: X, or its features."""
+        """The numbers of the problem: X, or its features; and one that makes the intercept."""
+        if self.constant is not None:
+            column = np.full((len(self.X), 1), self.constant, dtype=self.X.dtype)
+            return np.hstack([self.X, column])
         if self.features is None:
             return self.X
         in_memory = self.features[1] | {"memory_budget": None}
         X = sp.csr_matrix(self.X) if self.layout == "csr" else self.X
         return self._map(**in_memory).fit_transform(X)
+
+    @property
+    def constant(self) -> float | None:
+        """The value of a feature whose weight is the intercept, as it is in X."""
+        scaling = self.parameters.get("intercept_scaling")
+        return None if scaling is None else float(self.X.dtype.type(scaling))
 
     @property
     def _map(self):
@@ -198,6 +210,10 @@ def random_case(seed: int, place: int, kind: str | None = None) -> Case:
         case.sample_weight = np.minimum(np.ceil(case.sample_weight), 4.0)
     if (estimator == "LinearRanker" or of_measure) and random.random() < 0.5:
         case.qid = random.integers(0, 1 + len(X) // 4, len(X))
+    if kind in ("LogisticRegression", "LinearOneClassSVM") and random.random() < 0.1:
+        case.layout, case.X = "disk", X.astype(np.float32)
+        solvers = ["auto", "newton"] if kind == "LogisticRegression" else ["auto"]
+        case.parameters["solver"] = str(random.choice([*solvers, "ocas"]))
     if kind in ("LinearSVC", "LinearSVR") and random.random() < 0.1:
         case.layout, case.X = "disk", X.astype(np.float32)
         two_classes = case.parameters.get("multi_class") != "crammer_singer"

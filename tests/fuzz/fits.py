@@ -54,6 +54,21 @@ def _of_model(case, model):
     claims = model.certificate_, model.status_, model
     if case.estimator == "LinearOneClassSVM":
         return Fit([], [], *claims)
+    if case.constant is not None:
+        return _with_constant(case, *_of_problems(case, model, best, claims))
+    return _of_problems(case, model, best, claims)
+
+
+def _with_constant(case, problems, points, *claims):
+    """The intercept is the weight of a feature, times its value."""
+    points = [
+        (np.append(coef, np.divide([offset], case.constant), axis=0), np.zeros_like(offset))
+        for coef, offset in points
+    ]
+    return Fit(problems, points, *claims)
+
+
+def _of_problems(case, model, best, claims):
     rows = as_rows(case.matrix)
     if case.estimator in ("LinearRanker", "OrdinalSVC"):
         ordering = model._problem(rows, case.y, case.qid, case.sample_weight)

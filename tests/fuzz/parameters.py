@@ -49,6 +49,9 @@ def parameters(random, kind, gentle) -> dict:
     given |= _intercept(random)
     if variety == "sparse":
         given |= _sparse_penalty(random)
+    if variety == "scaled":
+        given |= {"fit_intercept": True, "penalized_intercept": True}
+        given["intercept_scaling"] = power(random, *((-2, 2) if gentle else (-12, 12)))
     if estimator == "LinearSVR":
         return given | _of_regression(random, variety, gentle)
     if estimator == "LogisticRegression":
@@ -111,7 +114,7 @@ def _of_logistic(random, variety):
 
 def _of_classes(random, estimator, variety, gentle):
     given, solvers = {}, _solvers(variety)
-    if variety in ("", "features") and random.random() < 0.3:
+    if variety in ("", "features", "scaled") and random.random() < 0.3:
         given["multi_class"] = "crammer_singer"
         solvers.remove("newton")
     given["solver"] = str(random.choice(solvers))
