@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import (
 )
 
 from widemargin import (
+    LinearOneClassSVM,
     LinearRanker,
     LinearSVC,
     LinearSVCCV,
@@ -46,14 +47,18 @@ _PROBABILITIES_ARE_CALIBRATED = {
 def _weighs_as_it_repeats(estimator):
     """Whether rows weighted and rows repeated are the same arithmetic, but for the order of sums.
 
-    It is so with cutting planes and with Newton's method, which CV takes for its small C's.
-    Coordinate descent visits each row by itself.
+    It is so with cutting planes and with Newton's method, which CV takes for its small C's; and
+    with descent over features. Coordinate descent over rows visits each of them by itself.
     """
-    if isinstance(estimator, LinearSVCCV):
-        return estimator.loss == "squared_hinge"
+    if isinstance(estimator, (LinearRanker, OrdinalSVC, LinearOneClassSVM)):
+        return True
     if isinstance(estimator, (LogisticRegression, LogisticRegressionCV)):
         return estimator.solver != "dcd"
-    return estimator.solver == "ocas" or isinstance(estimator, (LinearRanker, OrdinalSVC))
+    if estimator.penalty != "l2":
+        return True
+    if isinstance(estimator, LinearSVCCV):
+        return estimator.loss == "squared_hinge"
+    return estimator.solver == "ocas"
 
 
 @parametrize_with_checks(
@@ -72,6 +77,16 @@ def _weighs_as_it_repeats(estimator):
         LinearSVR(loss="absolute_error", solver="ocas", penalized_intercept=True),
         LinearSVR(loss="pinball", quantile=0.2),
         LinearSVR(loss="huber", fit_intercept=False),
+        LinearSVC(penalty="l1"),
+        LinearSVC(penalty="elasticnet", penalized_intercept=True),
+        LinearSVCCV(Cs=[0.1, 1.0], penalty="l1", cv=3),
+        LinearSVR(loss="squared_epsilon_insensitive", penalty="l1"),
+        LinearSVR(loss="huber", penalty="elasticnet", l1_ratio=0.2),
+        LogisticRegression(penalty="l1", multi_class="ovr"),
+        LogisticRegression(l1_ratio=0.5, multi_class="ovr", penalized_intercept=True),
+        LogisticRegressionCV(Cs=[0.1, 1.0], penalty="l1", multi_class="ovr", cv=3),
+        LinearOneClassSVM(),
+        LinearOneClassSVM(nu=0.1, tol=1e-8),
         LogisticRegression(),
         LogisticRegression(multi_class="ovr", penalized_intercept=True),
         LogisticRegression(solver="ocas"),

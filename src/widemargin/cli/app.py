@@ -103,6 +103,7 @@ def train(
     epsilon: options.Epsilon = 0.0,
     delta: options.Delta = 1.0,
     quantile: options.Quantile = 0.5,
+    nu: options.Nu = 0.5,
     penalty: options.Penalty = options.PenaltyName.l2,
     l1_ratio: options.L1Ratio = 0.5,
     multi_class: options.MultiClass = options.MultiClassName.ovr,
@@ -139,6 +140,7 @@ def train(
       roc       two numbers, the larger one is the positive class; maximises
                 the area under the ROC curve (ROC AUC)
       regress   numbers to predict, or their medians and quantiles: see --loss
+      oneclass  none, they are ignored: outliers are found, see --nu
       MEASURE   two labels, of which the larger one is positive; trains for
                 f1 (f2, f0.5, ...), prbep (the precision-recall break-even
                 point), precision@100, recall@100 (of the 100 highest rows),

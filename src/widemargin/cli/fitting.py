@@ -8,7 +8,7 @@ import numpy as np
 import typer
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin import LinearRanker, LinearSVC, LinearSVR, MeasureSVC
+from widemargin import LinearOneClassSVM, LinearRanker, LinearSVC, LinearSVR, MeasureSVC
 from widemargin.cli import options, reporting
 from widemargin.cli.errors import BadInput, check_output, reading, shown
 from widemargin.cli.given import (
@@ -216,6 +216,8 @@ def loss_of(model: Any) -> str:
         return f"bound on the loss in {model.measure}"
     if isinstance(model, LogisticClassifier):
         return "logistic loss"
+    if isinstance(model, LinearOneClassSVM):
+        return "one class"
     if not isinstance(model, LinearSVC | LinearSVR):
         return "pairwise hinge loss"
     if isinstance(model, LinearSVC) and model.multi_class == "crammer_singer":

@@ -97,13 +97,13 @@ def check_task(context: typer.Context, task: TaskName, solver: SolverName) -> No
         TaskName.logistic: names(risk=RiskKind.LOGISTIC, penalty=None),
         TaskName.regress: names(penalty=None),
         TaskName.measure: names(risk=RiskKind.ANY),
+        TaskName.oneclass: names(risk=RiskKind.ONE_CLASS),
     }
     allowed = {each: fits.get(each, names(risk=RiskKind.ANY, published=True)) for each in TaskName}
     if solver not in ("auto", *allowed[task.kind]):
         tasks = tuple(each for each in TaskName if solver in allowed[each])
         raise _wrong_task(f"--solver {solver}", tasks, task)
-    on_host = task.kind in (TaskName.logistic, TaskName.regress, TaskName.measure)
-    if on_host and context.params["device"] is DeviceName.cuda:
+    if task.trains_on_host and context.params["device"] is DeviceName.cuda:
         raise BadInput(f"--device cuda: --task {task.value} trains on the host")
     _check_loss(context, task)
 

@@ -19,6 +19,7 @@ class TaskName(StrEnum):
     ordinal = "ordinal"
     roc = "roc"
     regress = "regress"
+    oneclass = "oneclass"
     measure = "f1|prbep|..."
 
     @classmethod
@@ -40,6 +41,12 @@ class TaskName(StrEnum):
     def has_classes(self) -> bool:
         """Whether labels are classes without an order."""
         return self.kind in (TaskName.classify, TaskName.logistic, TaskName.measure)
+
+    @property
+    def trains_on_host(self) -> bool:
+        """Whether no GPU is used."""
+        on_gpu = TaskName.classify, TaskName.rank, TaskName.ordinal, TaskName.roc
+        return self.kind not in on_gpu
 
 
 class DeviceName(StrEnum):
@@ -106,6 +113,12 @@ def _fraction(value: float) -> float:
     return value
 
 
+def _part(value: float) -> float:
+    if not 0.0 < value <= 1.0:
+        raise typer.BadParameter(f"{value:g} is not a number above 0 and at most 1.")
+    return value
+
+
 def class_weights(text: str) -> str | dict[str, float]:
     """Parse "balanced", or labels and weights such as spam=5,ham=1."""
     if text == "balanced":
@@ -147,9 +160,12 @@ def _version(wanted: bool) -> None:
 _CLASSES, _WITH_LOSS = (TaskName.classify,), (TaskName.classify, TaskName.regress)
 _ROW_BY_ROW = (*_WITH_LOSS, TaskName.logistic)
 _INTERCEPT = (*_ROW_BY_ROW, TaskName.measure)
+_ONE_CLASS = (TaskName.oneclass,)
 
 #: options of `train` that do not apply to all tasks, and those tasks
 ONLY_FOR = {
+    "C": tuple(task for task in TaskName if task not in _ONE_CLASS),
+    "nu": _ONE_CLASS,
     "loss": _WITH_LOSS,
     "epsilon": (TaskName.regress,),
     "delta": (TaskName.regress,),
@@ -161,11 +177,12 @@ ONLY_FOR = {
     "penalized_intercept": _INTERCEPT,
     "class_weight": (*_CLASSES, TaskName.logistic, TaskName.measure),
     "seed": _ROW_BY_ROW,
-    "memory_budget": _ROW_BY_ROW,
+    "memory_budget": (*_ROW_BY_ROW, *_ONE_CLASS),
     "checkpoint": _ROW_BY_ROW,
     "probability": _CLASSES,
     "liblinear": _WITH_LOSS,
     "normalization": (TaskName.rank,),
+    "report": tuple(task for task in TaskName if task not in _ONE_CLASS),
 }
 
 #: losses of each task that has several; the first is the default
@@ -225,6 +242,14 @@ Cost = Annotated[
         callback=positive,
         metavar="NUMBER",
         help="Inverse regularisation strength: a larger C fits the training set more closely.",
+    ),
+]
+Nu = Annotated[
+    float,
+    typer.Option(
+        callback=_part,
+        metavar="FRACTION",
+        help="oneclass: at most this fraction of the rows are outliers.",
     ),
 ]
 Loss = Annotated[

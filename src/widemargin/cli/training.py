@@ -9,6 +9,7 @@ import scipy.sparse
 import typer
 
 from widemargin import (
+    LinearOneClassSVM,
     LinearRanker,
     LinearSVC,
     LinearSVR,
@@ -85,6 +86,7 @@ def make_model(context: typer.Context, data: Data) -> Any:
         TaskName.ordinal: OrdinalSVC,
         TaskName.regress: LinearSVR,
         TaskName.measure: MeasureSVC,
+        TaskName.oneclass: LinearOneClassSVM,
     }
     kind = kinds.get(context.params["task"].kind, LinearRanker)
     return fitting.estimator(context, kind, data, **fitting.own_values(kind))
@@ -144,10 +146,12 @@ def summarise(task: TaskName, model: Any, data: Data) -> dict[str, Any]:
 
 def as_text(summary: dict[str, Any], model: Any, data: Data) -> dict[str, str]:
     """Return the summary as named lines of text."""
+    one_class = isinstance(model, LinearOneClassSVM)
+    strength = f"nu = {model.nu:g}" if one_class else f"C = {model.C:g}"
     lines = {
         "task": summary["task"],
         "data": f"{_size(summary, data)}, read in {summary['read_seconds']:.2f} s",
-        "training": f"{fitting.loss_of(model)}, C = {model.C:g}, solver {model.solver_}, "
+        "training": f"{fitting.loss_of(model)}, {strength}, solver {model.solver_}, "
         f"{count(iterations(model), iteration_unit(model))}, {summary['fit_seconds']:.2f} s"
         + (", ended by its paper's rule" if model.status_ == "published" else ""),
         "result": str(model.certificate_),

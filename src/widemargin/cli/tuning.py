@@ -108,6 +108,8 @@ def run(context: typer.Context) -> None:
 
 def check_scoring(task: TaskName, name: str | None, loss: str | None) -> str:
     """Return the name of the score to maximise; refuse that of an unknown scorer."""
+    if task is TaskName.oneclass:
+        raise BadInput("--task oneclass has no labels to choose by: see train and its --nu")
     if task in (TaskName.classify, TaskName.logistic):
         name = name or "accuracy"
         if name not in get_scorer_names():

@@ -46,12 +46,14 @@ class PredictsLabels(LinearClassifier):
     sparse_output_: bool = False
 
     multi_class: str
+    penalty: str
     probability: bool
     memory_budget: int | str | None
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = self.multi_class == "ovr" and not self.probability
+        one_by_one = self.multi_class == "ovr" and self.penalty == "l2"
+        tags.classifier_tags.multi_label = one_by_one and not self.probability
         return tags
 
     def decision_function(self, X: Matrix) -> np.ndarray:
