@@ -49,42 +49,55 @@ def exact_failures(proof, problems, X, without, best) -> list[str]:
     """
     if not all(problem.risk.loss in (HINGE, SQUARED_HINGE) for problem in problems):
         return []
-    found, d = [], X.shape[1]
-    scores, left_out = proof.score_bounds(X), proof.leave_one_out()
+    found, bounds = [], _bounds_without(proof, problems, X, without)
     for j, problem in enumerate(problems):
         optimum = best(problem)
-        if optimum is None:
-            continue
-        for name, bounds, values in (
-            ("weights", proof.weight_bounds(), optimum.v[:d]),
-            ("scores", scores, [_score(row, optimum.v) for row in X.tolist()]),
-            ("dual variables", proof.dual_bounds, optimum.alpha),
-        ):
-            low, high = (np.reshape(end, (-1, d)) if name == "weights" else end for end in bounds)
-            low, high = (_of_problem(end, j, name == "scores") for end in (low, high))
-            # Slopes of a smooth loss are rounded where they are not at a bound.
-            slip = 2.0**-50 if name == "dual variables" and problem.risk.loss.is_smooth else 0.0
-            if not all(
-                _is_within(value, a, b, slip)
-                for value, a, b in zip(values, low.tolist(), high.tolist(), strict=True)
-            ):
-                found.append(f"bounds on the {name} of problem {j} leave the optimum out")
-        for row in without:
+        if optimum is not None:
+            found += _failures_of(proof, j, problem, X, optimum)
+        for removed, (low, high) in bounds:
             cost = problem.risk.cost.copy()
-            if not cost[row]:
+            cost[removed] = 0.0
+            optimum = best(replace(problem, risk=problem.risk.over(problem.risk.y, cost)))
+            if optimum is None:
                 continue
-            cost[row] = 0.0
-            risk = problem.risk.over(problem.risk.y, cost)
-            optimum = best(replace(problem, risk=risk))
-            low, high = (_of_problem(end, j, True)[row] for end in left_out[:2])
-            if optimum is not None and not _is_within(
-                _score(X[row].tolist(), optimum.v), low, high
-            ):
-                found.append(f"bounds without row {row} of problem {j} leave the optimum out")
+            rows = removed if len(removed) == 1 else range(len(X))
+            ends = (_of_problem(end, j, True)[list(rows)].tolist() for end in (low, high))
+            scores = [_score(X[row].tolist(), optimum.v) for row in rows]
+            if not all(map(_is_within, scores, *ends)):
+                found.append(f"bounds without rows {removed} of problem {j} leave it out")
+    return found
+
+
+def _bounds_without(proof, problems, X, without):
+    """Return (rows, bounds on scores without them): of each by itself, and of all together."""
+    left_out = proof.leave_one_out()[:2]
+    bounds = [([row], left_out) for row in without if problems[0].risk.cost[row] > 0.0]
+    if len(without) > 1 and np.delete(problems[0].risk.cost, without).any():
+        bounds.append((without, proof.influence_bounds(remove=without).score_bounds(X)))
+    return bounds
+
+
+def _failures_of(proof, j, problem, X, optimum):
+    """Return which bounds on the optimum of one problem are false."""
+    found, d = [], X.shape[1]
+    for name, bounds, values in (
+        ("weights", proof.weight_bounds(), optimum.v[:d]),
+        ("scores", proof.score_bounds(X), [_score(row, optimum.v) for row in X.tolist()]),
+        ("dual variables", proof.dual_bounds, optimum.alpha),
+        ("objective", [end[j : j + 1] for end in proof.objective_bounds], [optimum.objective]),
+    ):
+        low, high = (_of_problem(end, j, name == "scores").tolist() for end in bounds)
+        # Slopes of a smooth loss are rounded where they are not at a bound.
+        slip = 2.0**-50 if name == "dual variables" and problem.risk.loss.is_smooth else 0.0
+        for value, a, b in zip(values, low, high, strict=True):
+            if not _is_within(value, a, b, slip):
+                found.append(f"bounds on the {name} of problem {j} leave the optimum out")
+                break
     return found
 
 
 def _of_problem(values, j, in_columns):
+    """Return the numbers of one problem, of arrays that may be of one problem alone."""
     values = np.asarray(values)
     if values.ndim == 1:
         return values

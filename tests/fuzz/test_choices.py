@@ -66,7 +66,8 @@ def test_false_bounds_on_the_optimum_are_found(intercept, loss, monkeypatch):
     for name, bounds, said in (
         ("weight_bounds", lambda *_: far, "weights of"),
         ("score_bounds", lambda *_: Interval(np.full(n, 50.0), np.full(n, 60.0)), "scores of"),
-        ("leave_one_out", lambda *_: (np.full(n, 50.0), np.full(n, 60.0)), "without row 1"),
+        ("objective_bounds", property(lambda _: Interval(np.ones(1), np.ones(1))), "objective of"),
+        ("leave_one_out", lambda *_: (np.full(n, 50.0), np.full(n, 60.0)), "without rows [1]"),
     ):
         with monkeypatch.context() as patched:
             patched.setattr(Proof, name, bounds)
