@@ -33,6 +33,9 @@ KINDS = {
     "LinearSVC labels": 3,
     "LinearSVC features": 2,
     "LinearSVR targets": 1,
+    "LinearSVC update": 1,
+    "LinearSVR update": 1,
+    "LogisticRegression update": 1,
     "LinearSVC scaled": 1,
     "LinearSVR scaled": 1,
     "LogisticRegression scaled": 1,
@@ -63,6 +66,8 @@ class Case:
         Whether working sets of rows are small, so that labels of few rows are trained so.
     first : dict or None
         Parameters of an earlier fit that this one starts from.
+    n_first : int or None
+        How many rows an earlier fit had, to which `update` adds the others.
     gentle : bool
         Whether all numbers are of a usual size.
     """
@@ -78,6 +83,7 @@ class Case:
     features: tuple[str, dict] | None = None
     small: bool = False
     first: dict | None = None
+    n_first: int | None = None
     gentle: bool = False
     name: str = field(default="", compare=False)
 
@@ -159,7 +165,12 @@ class Case:
             lines.append(f"path = svm_path({call}, **{self.parameters})")
             return "\n".join(lines)
         fit = f".fit({call})"
-        if self.first is None:
+        if self.n_first is not None:
+            lines.append(f"k = {self.n_first}")
+            lines.append(f"model = {self.estimator}(**{self.parameters})")
+            lines.append(f"model.fit({', '.join(f'{each}[:k]' for each in call.split(', '))})")
+            lines.append(f"model.update({call})")
+        elif self.first is None:
             lines.append(f"model = {self.estimator}(**{self.parameters}){fit}")
         else:
             lines.append(f"model = {self.estimator}(**{self.first}){fit}")
@@ -200,6 +211,8 @@ def random_case(seed: int, place: int, kind: str | None = None) -> Case:
     )
     if variety == "path" and case.y.max() > 1 and case.parameters["fit_intercept"]:
         case.parameters["penalized_intercept"] = True  # a free one could be any number
+    if variety == "update":
+        case.n_first = int(random.integers(2, len(X) + 1))
     if variety == "labels":
         case.y_layout = str(random.choice(["dense", "csr", "sets"]))
         case.small = bool(random.random() < 0.5)
@@ -220,6 +233,7 @@ def random_case(seed: int, place: int, kind: str | None = None) -> Case:
         solvers = [*(only_for(Place.DISK) if two_classes else ()), "ocas", "cpa"]
         case.parameters["solver"] = str(random.choice(solvers))
     may_start_warm = estimator != "svm_path" and not estimator.endswith("CV")
+    may_start_warm &= case.n_first is None
     if may_start_warm and random.random() < 0.15:
         case.first = case.parameters | {"warm_start": True}
         if estimator == "LinearOneClassSVM":

@@ -1,6 +1,7 @@
 """Fits of cases, and the problems that they claim to have solved."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 from unittest import mock
@@ -43,6 +44,9 @@ def fits(case) -> list[Fit]:
     small = partial(label_fit.LabelFit, settings=_SMALL)
     few = mock.patch.object(label_fit, "LabelFit", small) if case.small else nullcontext()
     with few:
+        if case.n_first is not None:
+            model.fit(**{name: each[: case.n_first] for name, each in data.items()})
+            return [_of_model(case, model.update(**data))]
         model.fit(**data)
         if case.first is not None:
             model.set_params(**case.parameters).fit(**data)
@@ -85,8 +89,18 @@ def _of_problems(case, model, best, claims):
         problems = label_problems(model, rows, label_matrix(case.data["y"]), case.sample_weight)
         coef = model.coef_.toarray() if case.parameters["sparse_coef"] else model.coef_
         points = list(zip(coef.astype(np.float64), model.intercept_.tolist()))
-        return Fit([problems[j] for j in range(len(problems))], points, *claims)
+        return Fit(
+            [_of_label(case, problems[j], c) for j, c in enumerate(model.classes_)],
+            points,
+            *claims,
+        )
     return _of_classifier(case, best, model.coef_, model.intercept_, *claims)
+
+
+def _of_label(case, problem, label):
+    """Return the problem of a label, whose y are made from the matrix of labels afresh."""
+    risk = problem.risk.over(2 * case.y[:, label] - 1, problem.risk.cost)
+    return replace(problem, risk=risk)
 
 
 def _of_path(case, path, j):

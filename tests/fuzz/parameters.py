@@ -114,7 +114,7 @@ def _of_logistic(random, variety):
 
 def _of_classes(random, estimator, variety, gentle):
     given, solvers = {}, _solvers(variety)
-    if variety in ("", "features", "scaled") and random.random() < 0.3:
+    if variety in ("", "features", "scaled", "update") and random.random() < 0.3:
         given["multi_class"] = "crammer_singer"
         solvers.remove("newton")
     given["solver"] = str(random.choice(solvers))
