@@ -169,3 +169,11 @@ def test_bounds_hold_where_a_loss_begins_at_eps(eps, bend):
             bound = MarginRisk([y], [1e20], loss).bound(S, np.zeros(1), low)
             least = 10**20 * exact_loss(loss, 1 - y * exact)
             assert Fraction(bound.value) * (1 + Fraction(1, 10**13)) >= least
+
+
+@pytest.mark.parametrize("cost", [1.0, 1e-150, 1e-156, 1e-160, 1e-170, 1e-300])
+def test_the_dual_of_tiny_costs_is_no_sum_of_underflowed_squares(cost):
+    costs = np.full(100, cost)
+    risk = SquaredHinge(np.ones(100), costs)
+    assert risk.dual(2.0 * costs) == pytest.approx(100 * cost, rel=1e-12, abs=0.0)
+    assert risk.dual_sum(2.0 * costs) == pytest.approx(100 * cost, rel=1e-12, abs=0.0)

@@ -71,9 +71,10 @@ def dual_terms(y, cost, loss, A, heights):
             counts = c[i] > 0.0
             least, most = (low * c[i], high * c[i]) if counts else (0.0, 0.0)
             violated += 1 if (alpha < least) | (alpha > most) else 0
-            shift = bend / c[i] if counts else 0.0
+            # A quotient: in a product of factors, compilers form alpha^2, which might underflow.
+            a_own = alpha / c[i] if counts else 0.0
             term = target_of(response[i]) * alpha - eps * abs(alpha)
-            height += term - alpha * (0.5 * shift * alpha)  # alpha^2 alone might underflow
+            height += term - 0.5 * bend * alpha * a_own
         heights[j] = height
     return violated
 

@@ -37,7 +37,7 @@ from widemargin.certificate import (
     upper_bound,
 )
 from widemargin.data.rows import GramRows, Rows
-from widemargin.monitor import Monitor
+from widemargin.monitor import Monitor, raise_out_of_range
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Curvature, Line, SmoothRisk
 from widemargin.solvers.base import SharesPasses
@@ -175,6 +175,8 @@ class _Run:
         if self.stiffness < math.inf:
             of_offset = self.stiffness * self.offset - (0.0 * total if self.free else total)
         gap = 0.5 * float(np.vdot(gradient, gradient)) + 0.5 * float(np.square(of_offset).sum())
+        if not math.isfinite(gap):  # no direction has finite products either
+            raise_out_of_range(self.value, self.value - gap)
         if not self.value - gap <= self.best_dual:
             self.best_dual = self.value - gap
             self.alpha, self.combined = self.risk.unsigned(A), combined
