@@ -15,6 +15,7 @@ import csv
 import gzip
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -103,7 +104,8 @@ def _abalone(folder: Path) -> list[list[str]]:
     """Rings cut into three classes, as the set's own description does."""
     text = gzip.decompress((folder / "ordinal" / "abalone.arff.gz").read_bytes()).decode()
     lines = [line.strip() for line in text.splitlines()]
-    names = [line.split()[1] for line in lines if line.lower().startswith("@attribute")]
+    # Quoted, as the names hold blanks: @attribute 'Whole weight' real.
+    names = [shlex.split(line)[1] for line in lines if line.lower().startswith("@attribute")]
     begin = next(i for i, line in enumerate(lines) if line.lower() == "@data")
     rows = [line.split(",") for line in lines[begin + 1 :] if line and line[0] != "%"]
     for row in rows:

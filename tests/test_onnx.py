@@ -3,14 +3,29 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.datasets import load_iris
+from sklearn.base import BaseEstimator, clone
+from sklearn.datasets import load_diabetes, load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from widemargin import LinearRanker, LinearSVC, LinearSVCCV, OrdinalSVC
+import widemargin
+from widemargin import (
+    FourierFeatures,
+    LinearOneClassSVM,
+    LinearRanker,
+    LinearSVC,
+    LinearSVCCV,
+    LinearSVR,
+    LogisticRegression,
+    LogisticRegressionCV,
+    MeasureSVC,
+    MeasureSVCCV,
+    OrdinalSVC,
+)
 
 runtime = pytest.importorskip("onnxruntime")
-to_onnx = pytest.importorskip("skl2onnx").to_onnx
+skl2onnx = pytest.importorskip("skl2onnx")
+to_onnx, supported_converters = skl2onnx.to_onnx, skl2onnx.supported_converters
 pytest.importorskip("widemargin.onnx")
 
 X, Y = load_iris(return_X_y=True)
@@ -102,3 +117,67 @@ def test_a_ranker():
     model = make_pipeline(StandardScaler(), LinearRanker()).fit(X, Y)
     (scores,) = run(model, X)
     np.testing.assert_allclose(scores, model.predict(X)[:, None])
+
+
+@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
+@pytest.mark.parametrize(
+    "model",
+    [
+        LogisticRegression(),
+        LogisticRegression(multi_class="ovr"),
+        LogisticRegressionCV(Cs=2, cv=3),
+        LogisticRegressionCV(Cs=2, cv=3, multi_class="ovr"),
+    ],
+    ids=["softmax", "ovr", "softmax, chosen C", "ovr, chosen C"],
+)
+def test_logistic_regression(model, labels):
+    model = make_pipeline(StandardScaler(), clone(model)).fit(X, labels)
+    label, likely = run(model, X, zipmap=False)
+    np.testing.assert_array_equal(label, model.predict(X))
+    np.testing.assert_allclose(likely, model.predict_proba(X), atol=1e-12)
+
+
+@pytest.mark.parametrize("labels", [LABELS["two"], LABELS["two words"]], ids=["two", "words"])
+@pytest.mark.parametrize("model", [MeasureSVC("f1"), MeasureSVCCV("f1", Cs=2, cv=3)])
+def test_models_for_measures(model, labels):
+    model = make_pipeline(StandardScaler(), clone(model)).fit(X, labels)
+    label, scores = run(model, X)
+    np.testing.assert_array_equal(label, model.predict(X))
+    want = model.decision_function(X)
+    np.testing.assert_allclose(scores, np.column_stack([-want, want]), atol=1e-12)
+
+
+@pytest.mark.parametrize("n_targets", [None, 1, 2])
+def test_regression(n_targets):
+    rows, target = load_diabetes(return_X_y=True)
+    y = target if n_targets is None else np.column_stack([target, rows[:, 0]])[:, :n_targets]
+    model = make_pipeline(StandardScaler(), LinearSVR(C=10.0, random_state=0)).fit(rows, y)
+    (found,) = run(model, rows)
+    np.testing.assert_allclose(found, model.predict(rows).reshape(len(rows), -1), rtol=1e-10)
+
+
+def test_outliers():
+    model = make_pipeline(StandardScaler(with_mean=False), LinearOneClassSVM(nu=0.1)).fit(X)
+    label, scores = run(model, X)
+    want = model.decision_function(X)
+    clear = np.abs(want) > 1e-9  # some rows lie on the plane, up to rounding
+    np.testing.assert_array_equal(label[clear], model.predict(X)[clear])
+    assert {*label[clear].tolist()} == {-1, 1}
+    np.testing.assert_allclose(scores[:, 0], want, atol=1e-12)
+
+
+def test_a_kernel_by_features():
+    features = FourierFeatures(n_components=50, random_state=0)
+    model = make_pipeline(features, LinearSVC(random_state=0)).fit(X, Y)
+    label, scores = run(model, X)
+    np.testing.assert_array_equal(label, model.predict(X))
+    np.testing.assert_allclose(scores, model.decision_function(X), atol=1e-4)
+
+
+def test_every_estimator_has_a_converter():
+    known = supported_converters()
+    without = {"NystroemFeatures", "TableFeatures"}  # as widemargin.onnx says
+    for name in widemargin.__all__:
+        kind = getattr(widemargin, name)
+        if isinstance(kind, type) and issubclass(kind, BaseEstimator):
+            assert (f"Widemargin{name}" in known) == (name not in without), name

@@ -1,14 +1,17 @@
 """ONNX: ``import widemargin.onnx`` teaches skl2onnx to convert our models, alone or in pipelines.
 
-Classifiers have two outputs, as scikit-learn's have: ``label``, and ``probabilities``. Without
-``probability=True`` the latter are scores, without a ZipMap; of two classes, the negative score
-and the score. `LinearRanker` has one output, ``variable``: the scores, (n, 1). `OrdinalSVC` has
-``label`` and ``scores``, (n, 1).
+Classifiers have two outputs, as scikit-learn's have: ``label``, and ``probabilities``. Of models
+without probabilities the latter are scores, without a ZipMap; of two classes, the negative score
+and the score. `LinearRanker` and `LinearSVR` have one output, ``variable``: the scores, (n, 1), or
+the predictions, (n, n_targets). `OrdinalSVC` and `LinearOneClassSVM` have ``label`` and
+``scores``, (n, 1). `FourierFeatures` become features; `NystroemFeatures` and `TableFeatures` are
+not converted (``widemargin export --format onnx`` takes models of tables).
 
 All computations are in the type of the input, float or double, so that rows very near a threshold
 may get another label than in float64.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,15 +27,17 @@ try:
         OnnxArrayFeatureExtractor,
         OnnxCast,
         OnnxConcat,
+        OnnxCos,
         OnnxDiv,
         OnnxGreater,
         OnnxIdentity,
+        OnnxLess,
         OnnxMatMul,
         OnnxMul,
         OnnxNeg,
         OnnxReshape,
         OnnxSigmoid,
-        OnnxSub,
+        OnnxSoftmax,
         OnnxWhere,
     )
     from skl2onnx.common.data_types import (
@@ -47,10 +52,17 @@ except ImportError as error:
     raise ImportError("widemargin.onnx needs skl2onnx: pip install widemargin[onnx]") from error
 
 from widemargin.arrays import dense, on_host
-from widemargin.estimators.linear_classifier import LinearClassifier
+from widemargin.estimators.kernel_features import FourierFeatures
+from widemargin.estimators.linear_classifier import LinearClassifier, LinearScores
 from widemargin.estimators.linear_ranker import LinearRanker
 from widemargin.estimators.linear_svc import LinearSVC
 from widemargin.estimators.linear_svc_cv import LinearSVCCV
+from widemargin.estimators.linear_svr import LinearSVR
+from widemargin.estimators.logistic_regression import LogisticClassifier, LogisticRegression
+from widemargin.estimators.logistic_regression_cv import LogisticRegressionCV
+from widemargin.estimators.measure_svc import MeasureSVC
+from widemargin.estimators.measure_svc_cv import MeasureSVCCV
+from widemargin.estimators.one_class_svm import LinearOneClassSVM
 from widemargin.estimators.ordinal_svc import OrdinalSVC
 from widemargin.labels import whole_labels
 
@@ -62,36 +74,58 @@ _CLASSIFIER_OPTIONS = {
 }
 
 
+_CLASSIFIERS = (
+    LinearSVC,
+    LinearSVCCV,
+    LogisticRegression,
+    LogisticRegressionCV,
+    MeasureSVC,
+    MeasureSVCCV,
+)
+
+
 def register() -> None:
-    """Register the converters of all our estimators; done when this module is imported."""
-    for kind in (LinearSVC, LinearSVCCV):
-        update_registered_converter(
-            kind,
-            f"Widemargin{kind.__name__}",
-            _set_outputs,
-            _convert_classifier,
-            parser=_parse_classifier,
-            options=_CLASSIFIER_OPTIONS,
-        )
+    """Register the converters of our estimators; done when this module is imported."""
+    for kind in _CLASSIFIERS:
+        _register(kind, _convert_classifier, _parse_classifier, options=_CLASSIFIER_OPTIONS)
+    _register(OrdinalSVC, _convert_ordinal, _parse_label_and_scores)
+    _register(LinearOneClassSVM, _convert_one_class, _parse_label_and_scores)
+    for regressor in (LinearRanker, LinearSVR):
+        _register(regressor, _convert_regressor)
+    _register(FourierFeatures, _convert_fourier)
+
+
+def _register(
+    kind: type, convert: Callable, parse: Callable | None = None, options: dict | None = None
+) -> None:
     update_registered_converter(
-        OrdinalSVC, "WidemarginOrdinalSVC", _set_outputs, _convert_ordinal, parser=_parse_ordinal
+        kind, _alias(kind), _set_outputs, convert, parser=parse, options=options
     )
-    update_registered_converter(
-        LinearRanker, "WidemarginLinearRanker", _set_outputs, _convert_ranker
-    )
+
+
+def _alias(kind: type) -> str:
+    """Return the name by which skl2onnx knows an estimator."""
+    return f"Widemargin{kind.__name__}"
+
+
+def _has_probabilities(model: LinearScores) -> bool:
+    if isinstance(model, LogisticClassifier):
+        return True
+    return isinstance(model, LinearClassifier) and model.probability
 
 
 def _parse_classifier(
     scope: Any, model: BaseEstimator, inputs: list, custom_parsers: dict | None = None
 ) -> list:
-    parse = _parse_sklearn_classifier if model.probability else _parse_sklearn_simple_model
+    likely = _has_probabilities(model)
+    parse = _parse_sklearn_classifier if likely else _parse_sklearn_simple_model
     return parse(scope, model, inputs, custom_parsers)
 
 
-def _parse_ordinal(
+def _parse_label_and_scores(
     scope: Any, model: BaseEstimator, inputs: list, custom_parsers: dict | None = None
 ) -> list:
-    operator = scope.declare_local_operator("WidemarginOrdinalSVC", model)
+    operator = scope.declare_local_operator(_alias(type(model)), model)
     operator.inputs = inputs
     operator.outputs.append(scope.declare_local_variable("label", Int64TensorType()))
     operator.outputs.append(scope.declare_local_variable("scores", FloatTensorType()))
@@ -106,7 +140,9 @@ def _number_type(operator: Any) -> Any:
 
 def _labels(scope: Any, model: BaseEstimator) -> np.ndarray:
     """Return the class labels as ONNX has them: int64, double for fractions, or strings."""
-    if isinstance(model, LinearClassifier) and scope.get_options(model, {"nocl": False})["nocl"]:
+    if isinstance(model, LinearOneClassSVM):
+        return np.array([-1, 1])
+    if isinstance(model, LinearScores) and scope.get_options(model, {"nocl": False})["nocl"]:
         return np.arange(model.classes_.size)
     classes = whole_labels(model.classes_)
     if classes.dtype.kind in "bui":
@@ -119,11 +155,19 @@ _LABEL_TYPES = {"i": Int64TensorType, "f": DoubleTensorType, "O": StringTensorTy
 
 def _set_outputs(operator: Any) -> None:
     model, rows = operator.raw_operator, operator.inputs[0].get_first_dimension()
-    *label, scores = operator.outputs
+    *label, numbers = operator.outputs
     if label:
         label[0].type = _LABEL_TYPES[_labels(operator.scope_inst, model).dtype.kind]([rows])
-    width = model.classes_.size if isinstance(model, LinearClassifier) else 1
-    scores.type = _number_type(operator)([rows, width])
+    numbers.type = _number_type(operator)([rows, _width(model)])
+
+
+def _width(model: BaseEstimator) -> int:
+    """Return the number of columns of the output of numbers."""
+    if isinstance(model, FourierFeatures):
+        return model.random_offset_.size
+    if isinstance(model, LinearScores):
+        return model.classes_.size
+    return model.intercept_.size if isinstance(model, LinearSVR) else 1
 
 
 class _Graph:
@@ -148,11 +192,14 @@ class _Graph:
     def as_number(self, node: Any) -> Any:
         return self.node(OnnxCast, node, to=guess_proto_type(self.number))
 
+    def linear(self, weights: np.ndarray, offset: Any = 0.0) -> Any:
+        """Return X weights + offset, for weights (d, m)."""
+        products = self.node(OnnxMatMul, self.as_number(self.operator.inputs[0]), weights)
+        return self.node(OnnxAdd, products, np.atleast_1d(on_host(offset)))
+
     def scores(self, intercept: Any = 0.0) -> Any:
-        """Return w.x + b, (n, 1), or (n, k) for k > 2 classes."""
-        coef = np.atleast_2d(on_host(dense(self.model.coef_))).T
-        products = self.node(OnnxMatMul, self.as_number(self.operator.inputs[0]), coef)
-        return self.node(OnnxAdd, products, np.atleast_1d(on_host(intercept)))
+        """Return w.x + b, (n, 1), or (n, k) for k > 2 classes or k targets."""
+        return self.linear(np.atleast_2d(on_host(dense(self.model.coef_))).T, intercept)
 
     def label(self, place: Any) -> Any:
         """Return the label at each place, an int64 node."""
@@ -174,21 +221,27 @@ def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
         place = node(OnnxArgMax, scores, axis=1, keepdims=0)
     else:
         place = node(OnnxCast, node(OnnxGreater, scores, np.zeros(1)), to=TensorProto.INT64)
-    if not model.probability:
-        both = scores
-        if model.classes_.size == 2:
-            both = node(OnnxConcat, node(OnnxNeg, scores), scores, axis=1)
-        return graph.end(graph.label(place), both)
-    a, b = model.sigmoids_.T
-    each = node(OnnxSigmoid, node(OnnxNeg, node(OnnxAdd, node(OnnxMul, scores, a), b)))
-    if model.classes_.size == 2:
-        both = node(OnnxConcat, node(OnnxSub, np.ones(1), each), each, axis=1)
-        return graph.end(graph.label(place), both)
+    graph.end(graph.label(place), _probabilities_or_scores(graph, scores))
+
+
+def _probabilities_or_scores(graph: _Graph, scores: Any) -> Any:
+    """Return the second output of a classifier, (n, n_classes)."""
+    node, model = graph.node, graph.model
     k = model.classes_.size
+    odds = scores  # their logarithms
+    if not _has_probabilities(model):
+        return scores if k > 2 else node(OnnxConcat, node(OnnxNeg, scores), scores, axis=1)
+    if not isinstance(model, LogisticClassifier):
+        a, b = model.sigmoids_.T
+        odds = node(OnnxNeg, node(OnnxAdd, node(OnnxMul, scores, a), b))
+    elif k > 2 and model.multi_class != "ovr":
+        return node(OnnxSoftmax, scores, axis=1)
+    each = node(OnnxSigmoid, odds)
+    if k == 2:
+        return node(OnnxConcat, node(OnnxSigmoid, node(OnnxNeg, odds)), each, axis=1)
     total = node(OnnxMatMul, each, np.ones((k, 1)))
-    shares = node(OnnxDiv, each, total)
     positive = node(OnnxGreater, total, np.zeros(1))
-    graph.end(graph.label(place), node(OnnxWhere, positive, shares, np.full(k, 1.0 / k)))
+    return node(OnnxWhere, positive, node(OnnxDiv, each, total), np.full(k, 1.0 / k))
 
 
 def _convert_ordinal(scope: Any, operator: Any, container: Any) -> None:
@@ -200,9 +253,26 @@ def _convert_ordinal(scope: Any, operator: Any, container: Any) -> None:
     graph.end(graph.label(node(OnnxCast, count, to=TensorProto.INT64)), scores)
 
 
-def _convert_ranker(scope: Any, operator: Any, container: Any) -> None:
+def _convert_one_class(scope: Any, operator: Any, container: Any) -> None:
     graph = _Graph(scope, operator, container)
-    graph.end(graph.scores())
+    scores = graph.scores(graph.model.intercept_)
+    outlier = graph.node(OnnxLess, scores, np.zeros(1))
+    place = graph.node(OnnxWhere, outlier, np.array([0]), np.array([1]))
+    graph.end(graph.label(place), scores)
+
+
+def _convert_regressor(scope: Any, operator: Any, container: Any) -> None:
+    graph = _Graph(scope, operator, container)
+    model = graph.model
+    graph.end(graph.scores(model.intercept_ if isinstance(model, LinearSVR) else 0.0))
+
+
+def _convert_fourier(scope: Any, operator: Any, container: Any) -> None:
+    graph = _Graph(scope, operator, container)
+    weights, offset = graph.model.random_weights_, graph.model.random_offset_
+    angles = graph.linear(weights, offset)
+    size = np.array([np.sqrt(2.0 / offset.size)])
+    graph.end(graph.node(OnnxMul, graph.node(OnnxCos, angles), size))
 
 
 register()
