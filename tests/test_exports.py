@@ -11,7 +11,14 @@ import pandas as pd
 import pytest
 from sklearn.preprocessing import StandardScaler
 
-from widemargin import LinearRanker, LinearSVC, LinearSVR, OrdinalSVC, TableFeatures
+from widemargin import (
+    LinearRanker,
+    LinearSVC,
+    LinearSVR,
+    LogisticRegression,
+    OrdinalSVC,
+    TableFeatures,
+)
 from widemargin.arrays import on_host
 from widemargin.model_io import ModelFileError, is_liblinear, read_liblinear, write_liblinear
 from widemargin.model_io.exports import ExportError, exported
@@ -245,6 +252,36 @@ class TestLiblinear:
         np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
         np.testing.assert_array_equal(again.predict(X), model.predict(X))
         assert again.fit_intercept is intercept
+
+    @pytest.mark.parametrize("labels", [[-1, 1], [5, 2], [3, 1, 2]])
+    @pytest.mark.parametrize("penalty", ["l2", "l1"])
+    def test_logistic_regression_there_and_back(self, tmp_path, labels, penalty):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(60, 4)), np.resize(labels, 60)
+        path = tmp_path / "m.txt"
+        model = LogisticRegression(multi_class="ovr", penalty=penalty).fit(X, y)
+        write_liblinear(model, path)
+        assert path.read_text().startswith(f"solver_type {penalty.upper()}R_LR\n")
+        again = read_liblinear(path)
+        assert isinstance(again, LogisticRegression)
+        assert (again.penalty, again.multi_class) == (penalty, "ovr")
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+        np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+    def test_sparse_weights_there_and_back(self, tmp_path):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(60, 4)), np.resize([-1, 1], 60)
+        model = LinearSVC(penalty="l1", random_state=0).fit(X, y)
+        write_liblinear(model, tmp_path / "m.txt")
+        again = read_liblinear(tmp_path / "m.txt")
+        assert (again.penalty, again.loss) == ("l1", "squared_hinge")
+        np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+
+    def test_logistic_models_of_all_classes_at_once_are_refused(self, tmp_path):
+        X = np.random.default_rng(0).normal(size=(20, 2))
+        model = LogisticRegression().fit(X, np.arange(20) % 3)
+        with pytest.raises(ValueError, match="one versus rest: train with multi_class='ovr'"):
+            write_liblinear(model, tmp_path / "m.txt")
 
     @pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
     @pytest.mark.parametrize("intercept", [True, False])

@@ -12,7 +12,14 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 from sklearn.exceptions import NotFittedError
 
-from widemargin import LinearRanker, LinearSVC, LinearSVR, OrdinalSVC, certify
+from widemargin import (
+    LinearRanker,
+    LinearSVC,
+    LinearSVR,
+    LogisticRegression,
+    OrdinalSVC,
+    certify,
+)
 from widemargin.losses import LOSSES
 from widemargin.model_io import ModelFileError, load_model, save_model, write_liblinear
 from widemargin.monitor import STATUSES
@@ -636,6 +643,20 @@ class TestLiblinear:
         np.testing.assert_array_equal(labels, model.predict(X))
         ours = model.decision_function(X).reshape(len(X), -1)
         np.testing.assert_allclose(np.array(values)[:, : ours.shape[1]], ours, rtol=1e-12)
+
+    @pytest.mark.parametrize("name", ["int", "three ints"])
+    def test_liblinear_finds_the_same_probabilities(self, tmp_path, name):
+        liblinear = pytest.importorskip("liblinear.liblinearutil")
+        X, y = problem(LABELS[name])
+        model = LogisticRegression(multi_class="ovr").fit(X, y)
+        path = tmp_path / "liblinear.txt"
+        write_liblinear(model, path)
+        theirs = liblinear.load_model(str(path))
+        labels, _, values = liblinear.predict([], X, theirs, "-q -b 1")
+        np.testing.assert_array_equal(labels, model.predict(X))
+        order = [theirs.get_labels().index(label) for label in model.classes_]
+        found = np.array(values)[:, order]
+        np.testing.assert_allclose(found, model.predict_proba(X), rtol=1e-9)
 
     @pytest.mark.parametrize("fit_intercept", [True, False])
     def test_liblinear_predicts_the_same_numbers(self, tmp_path, fit_intercept):

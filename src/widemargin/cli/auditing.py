@@ -3,12 +3,12 @@
 import typer
 from sklearn.pipeline import Pipeline
 
-from widemargin import LinearSVC, LinearSVR
+from widemargin import LinearSVR
 from widemargin.cli import certifying, output
 from widemargin.cli.errors import BadInput, complain, reading
 from widemargin.cli.inputs import read_data, read_model, read_weights, scaled
 from widemargin.estimators.audit import Audit, audit
-from widemargin.model_io import check_minimises_loss
+from widemargin.estimators.foreign import Ours
 from widemargin.words import percent_at_most
 
 
@@ -17,15 +17,12 @@ def audit_model(context: typer.Context) -> tuple[int, Audit]:
     given = context.params
     name, data, polish = given["model"], given["data"], given["polish"]
     loaded = read_model(name)
-    if not isinstance(loaded.model, LinearSVC | LinearSVR) or loaded.features is not None:
+    if not isinstance(loaded.model, Ours) or loaded.features is not None:
         raise BadInput(
             f"{name}: audit is for models of classes and regression on numbered features"
         )
-    if not loaded.certified:
-        with reading(name):
-            check_minimises_loss(name)
-        if given["C"] is None:
-            raise BadInput(f"{name}: -C is needed, which LIBLINEAR's model files do not hold")
+    if not loaded.certified and given["C"] is None:
+        raise BadInput(f"{name}: -C is needed, which LIBLINEAR's model files do not hold")
     read = {parameter: given[parameter] for parameter in ("C", "epsilon")}
     chosen = {parameter: value for parameter, value in read.items() if value is not None}
     if "epsilon" in chosen and not isinstance(loaded.model, LinearSVR):

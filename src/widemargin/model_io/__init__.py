@@ -3,7 +3,6 @@
 from widemargin.atomic import atomic_write
 from widemargin.model_io.liblinear import liblinear_labels, write_liblinear
 from widemargin.model_io.liblinear_reader import (
-    check_minimises_loss,
     is_liblinear,
     read_liblinear,
 )
@@ -12,7 +11,6 @@ from widemargin.model_io.saved import ModelFileError, load_model, save_model
 __all__ = [
     "ModelFileError",
     "atomic_write",
-    "check_minimises_loss",
     "is_liblinear",
     "liblinear_labels",
     "load_model",

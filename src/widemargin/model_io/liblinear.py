@@ -12,6 +12,8 @@ from widemargin.atomic import atomic_write
 from widemargin.estimators.linear_svc import LinearSVC
 from widemargin.estimators.linear_svc_cv import LinearSVCCV
 from widemargin.estimators.linear_svr import LinearSVR
+from widemargin.estimators.logistic_regression import LogisticRegression
+from widemargin.estimators.logistic_regression_cv import LogisticRegressionCV
 
 _INT32 = np.iinfo(np.int32)
 
@@ -22,15 +24,16 @@ def write_liblinear(model: BaseEstimator, path: str | os.PathLike) -> None:
     Parameters
     ----------
     model : fitted estimator
-        A `widemargin.LinearSVC`, whose labels must be integers of 32 bits, a `LinearSVCCV`, of
-        which `best_estimator_` is written, or a `LinearSVR` of one target.
+        A `widemargin.LinearSVC`, whose labels must be integers of 32 bits; a
+        `LogisticRegression` of such labels, of two classes or one versus rest; a search for C of
+        these, of which `best_estimator_` is written; or a `LinearSVR` of one target.
     path : path-like
         Output file, written atomically. An existing file is replaced.
     """
     check_is_fitted(model)
-    if isinstance(model, LinearSVCCV):
+    if isinstance(model, LinearSVCCV | LogisticRegressionCV):
         model = model.best_estimator_
-    if isinstance(model, LinearSVC):
+    if isinstance(model, LinearSVC | LogisticRegression):
         header, weights = _of_classes(model)
     elif isinstance(model, LinearSVR):
         header, weights = _of_targets(model)
@@ -51,21 +54,34 @@ def write_liblinear(model: BaseEstimator, path: str | os.PathLike) -> None:
             file.write((" ".join(map(repr, feature.tolist())) + "\n").encode())
 
 
-def _of_classes(model: LinearSVC) -> tuple[str, np.ndarray]:
+def _of_classes(model: LinearSVC | LogisticRegression) -> tuple[str, np.ndarray]:
     """Return the beginning of a header, and the weights."""
     labels = liblinear_labels(model.classes_)
     if len(labels) == 2:
         # LIBLINEAR predicts the first label if the decision value is positive; here a positive
         # value means the second class.
         labels = labels[::-1]
-    # For other losses LIBLINEAR has no name; it predicts the same by any.
-    named = {"squared_hinge": "L2R_L2LOSS_SVC_DUAL"}
-    solver_type = named.get(model.loss, "L2R_L1LOSS_SVC_DUAL")
-    if model.multi_class == "crammer_singer" and len(labels) > 2:
-        solver_type = "MCSVM_CS"
+    solver_type = _solver_type(model)
     shown = " ".join(map(str, labels))
     header = f"solver_type {solver_type}\nnr_class {len(labels)}\nlabel {shown}\n"
     return header, dense(model.coef_)
+
+
+def _solver_type(model: LinearSVC | LogisticRegression) -> str:
+    sparse, several = model.penalty == "l1", len(model.classes_) > 2
+    if isinstance(model, LogisticRegression):
+        if several and model.multi_class != "ovr":
+            raise ValueError(
+                "LIBLINEAR's logistic models of more than two classes are one versus rest: train "
+                "with multi_class='ovr'"
+            )
+        return "L1R_LR" if sparse else "L2R_LR"
+    if several and model.multi_class == "crammer_singer":
+        return "MCSVM_CS"
+    # For other losses and penalties LIBLINEAR has no name; it predicts the same by any.
+    if model.loss == "squared_hinge":
+        return "L1R_L2LOSS_SVC" if sparse else "L2R_L2LOSS_SVC_DUAL"
+    return "L2R_L1LOSS_SVC_DUAL"
 
 
 def _of_targets(model: LinearSVR) -> tuple[str, np.ndarray]:

@@ -8,26 +8,27 @@ import numpy as np
 
 from widemargin.estimators.linear_svc import LinearSVC
 from widemargin.estimators.linear_svr import LinearSVR
+from widemargin.estimators.logistic_regression import LogisticRegression
 from widemargin.model_io.saved import ModelFileError
 
 _MAGIC = b"solver_type"
-_SOLVERS = {
-    "L2R_L2LOSS_SVC_DUAL": ("squared_hinge", "ovr"),
-    "L2R_L2LOSS_SVC": ("squared_hinge", "ovr"),
-    "L2R_L1LOSS_SVC_DUAL": ("hinge", "ovr"),
-    "MCSVM_CS": ("hinge", "crammer_singer"),
-    "L1R_L2LOSS_SVC": ("squared_hinge", "ovr"),
-    "L2R_LR": ("squared_hinge", "ovr"),
-    "L1R_LR": ("squared_hinge", "ovr"),
-    "L2R_LR_DUAL": ("squared_hinge", "ovr"),
+_Classifier = LinearSVC | LogisticRegression
+# What each solver minimised, as a model of ours.
+_SOLVERS: dict[str, tuple[type[_Classifier], dict[str, Any]]] = {
+    "L2R_L2LOSS_SVC_DUAL": (LinearSVC, {"loss": "squared_hinge"}),
+    "L2R_L2LOSS_SVC": (LinearSVC, {"loss": "squared_hinge"}),
+    "L2R_L1LOSS_SVC_DUAL": (LinearSVC, {"loss": "hinge"}),
+    "MCSVM_CS": (LinearSVC, {"loss": "hinge", "multi_class": "crammer_singer"}),
+    "L1R_L2LOSS_SVC": (LinearSVC, {"loss": "squared_hinge", "penalty": "l1"}),
+    "L2R_LR": (LogisticRegression, {"multi_class": "ovr"}),
+    "L2R_LR_DUAL": (LogisticRegression, {"multi_class": "ovr"}),
+    "L1R_LR": (LogisticRegression, {"multi_class": "ovr", "penalty": "l1"}),
 }
 _REGRESSION = {
     "L2R_L2LOSS_SVR": "squared_epsilon_insensitive",
     "L2R_L2LOSS_SVR_DUAL": "squared_epsilon_insensitive",
     "L2R_L1LOSS_SVR_DUAL": "epsilon_insensitive",
 }
-# Of these, `loss` is only a stand-in: predictions do not depend on it.
-_OTHER_OBJECTIVES = ("L1R_L2LOSS_SVC", "L2R_LR", "L1R_LR", "L2R_LR_DUAL")
 _MOST = 2**31 - 1
 
 
@@ -37,20 +38,12 @@ def is_liblinear(path: str | os.PathLike[str]) -> bool:
         return file.read(len(_MAGIC)) == _MAGIC
 
 
-def check_minimises_loss(path: str | os.PathLike[str]) -> None:
-    """Raise ValueError if a LIBLINEAR model minimised what no model of ours does."""
-    with open(path, "rb") as file:
-        solver = _needed(dict(_header(file)), "solver_type")
-    if solver in _OTHER_OBJECTIVES:
-        raise ValueError(f"solver_type {solver} minimises an objective that is none of ours")
-
-
-def read_liblinear(path: str | os.PathLike[str]) -> LinearSVC | LinearSVR:
+def read_liblinear(path: str | os.PathLike[str]) -> "_Classifier | LinearSVR":
     """Return a classifier or a regressor with the weights of a LIBLINEAR model file.
 
     It predicts, but has neither a certificate nor dual variables, which LIBLINEAR does not write.
-    `loss` and `multi_class` say what LIBLINEAR minimised, where that is a loss of `LinearSVC` or
-    `LinearSVR`; C and epsilon are not in the file.
+    Its parameters say what LIBLINEAR minimised; C and epsilon are not in the file. Logistic models
+    have probabilities, those of LIBLINEAR's ``predict -b 1``.
 
     Parameters
     ----------
@@ -60,7 +53,7 @@ def read_liblinear(path: str | os.PathLike[str]) -> LinearSVC | LinearSVR:
 
     Returns
     -------
-    model : LinearSVC or LinearSVR
+    model : LinearSVC, LogisticRegression or LinearSVR
 
     Raises
     ------
@@ -74,7 +67,7 @@ def read_liblinear(path: str | os.PathLike[str]) -> LinearSVC | LinearSVR:
         raise ModelFileError(f"{os.fspath(path)}: not a LIBLINEAR model ({error})") from error
 
 
-def _model(file: BinaryIO) -> LinearSVC | LinearSVR:
+def _model(file: BinaryIO) -> "_Classifier | LinearSVR":
     header = dict(_header(file))
     solver = _needed(header, "solver_type")
     if solver in _REGRESSION:
@@ -97,8 +90,8 @@ def _model(file: BinaryIO) -> LinearSVC | LinearSVR:
         weights = weights[order]
     elif order[0] == 0:  # LIBLINEAR's positive class is its first
         weights = -weights
-    loss, multi_class = _SOLVERS[solver]
-    model = LinearSVC(loss=loss, multi_class=multi_class, **_intercept_of(bias))
+    kind, parameters = _SOLVERS[solver]
+    model = kind(**parameters, **_intercept_of(bias))
     model.classes_ = labels[order]
     model.coef_ = np.ascontiguousarray(weights[:, :n_features])
     intercept = bias * weights[:, n_features] if bias >= 0.0 else np.zeros(n_columns)
