@@ -37,13 +37,13 @@ def optimum(X, nu, weights=None):
     caps = weights / (nu * weights.sum())
     # Variables (z, a):  min 1/2 |z|^2,  z = X^T a,  sum a = 1,  0 <= a <= caps.
     d = X.shape[1]
-    P = sp.csc_matrix(sp.diags_array(np.r_[np.ones(d), np.zeros(n)]))
+    P = sp.csc_matrix(sp.diags(np.r_[np.ones(d), np.zeros(n)]))
     A = sp.vstack(
         [
-            sp.hstack([-sp.eye_array(d), sp.csr_array(X.T)]),
+            sp.hstack([-sp.eye(d), sp.csr_array(X.T)]),
             sp.csr_array(np.r_[np.zeros(d), np.ones(n)][None]),
-            sp.hstack([sp.csr_array((n, d)), -sp.eye_array(n)]),
-            sp.hstack([sp.csr_array((n, d)), sp.eye_array(n)]),
+            sp.hstack([sp.csr_array((n, d)), -sp.eye(n)]),
+            sp.hstack([sp.csr_array((n, d)), sp.eye(n)]),
         ]
     )
     b = np.r_[np.zeros(d), 1.0, np.zeros(n), caps]
@@ -69,7 +69,20 @@ def objective(model, X, nu, weights=None):
 
 @parametrize_with_checks([LinearOneClassSVM(), LinearOneClassSVM(nu=0.1)])
 def test_scikit_learn_conformance(estimator, check):
+    if "sample_weight_equivalence" in str(check):
+        pytest.skip("compares labels of rows on the plane: see test_weights_are_repetitions")
     check(estimator)
+
+
+@pytest.mark.parametrize("make", [np.array, sp.csr_array])
+def test_weights_are_repetitions(make):
+    X = rows(15, 10)
+    weights = np.random.default_rng(0).integers(0, 5, 15)
+    weighted = LinearOneClassSVM(nu=0.1, tol=1e-9).fit(make(X), sample_weight=weights)
+    repeated = LinearOneClassSVM(nu=0.1, tol=1e-9).fit(make(np.repeat(X, weights, axis=0)))
+    scores = weighted.decision_function(X)
+    np.testing.assert_allclose(scores, repeated.decision_function(X), atol=1e-6)
+    assert weighted.certificate_.primal == pytest.approx(repeated.certificate_.primal, rel=1e-8)
 
 
 @settings(max_examples=40)
@@ -106,7 +119,7 @@ def test_the_solution_of_libsvm(nu, make):
     np.testing.assert_allclose(
         model.decision_function(X), theirs.decision_function(X) / (nu * 300), atol=1e-4
     )
-    outliers = (model.predict(X) == -1).mean()
+    outliers = (model.decision_function(X) < -1e-12).mean()  # not rows on the plane
     assert outliers <= nu + 1e-9
     assert outliers >= nu - 10 / 300
 
@@ -193,8 +206,10 @@ def test_the_same_after_loading(tmp_path):
     assert loaded.offset_ == model.offset_
     twin = loaded.to_sklearn()
     assert type(twin) is SGDOneClassSVM
-    np.testing.assert_array_equal(twin.predict(X), model.predict(X))
-    np.testing.assert_allclose(twin.decision_function(X), model.decision_function(X))
+    scores = model.decision_function(X)
+    np.testing.assert_allclose(twin.decision_function(X), scores, atol=1e-14)
+    clear = np.abs(scores) > 1e-12  # of rows on the plane rounding decides
+    np.testing.assert_array_equal(twin.predict(X)[clear], model.predict(X)[clear])
     assert "proved" in str(model)
 
 

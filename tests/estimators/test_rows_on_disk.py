@@ -305,7 +305,7 @@ def test_a_checkpoint_of_another_problem_is_refused_and_left_alone(tmp_path):
         ("dual", lambda a: a + np.inf, "the tensor 'dual' holds values that are not finite"),
         ("dual", lambda a: -1.0 - a, "the tensor 'dual' holds values below zero"),
         ("dual", lambda a: a.astype(np.int64), "the tensor 'dual' has the unexpected type I64"),
-        ("dual", lambda a: a.astype(np.complex64), "the tensor 'dual' has the unexpected type"),
+        ("dual", lambda a: a.astype(np.float16), "the tensor 'dual' has the unexpected type F16"),
         ("dual", lambda a: a[:, None], "the tensor 'dual' has shape"),
         ("dual", None, "the tensor 'dual' is missing"),
     ],

@@ -1,6 +1,7 @@
 """Sparse weights: certificates and optima, beside Clarabel and scikit-learn."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -287,8 +288,10 @@ class TestUglyInputs:
 @pytest.mark.parametrize("sparse", [True, False])
 def test_logistic_regression_beside_saga(C, sparse):
     X, y = TestBesideScikitLearn.X, TestBesideScikitLearn.y
-    theirs = SklearnLogistic(l1_ratio=1, solver="saga", C=C, tol=1e-10, max_iter=10**5)
-    theirs.fit(X, y)
+    theirs = SklearnLogistic(penalty="l1", solver="saga", C=C, tol=1e-10, max_iter=10**5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of `penalty`, which 1.6 needs
+        theirs.fit(X, y)
     ours = LogisticRegression(penalty="l1", C=C, tol=1e-10)
     ours.fit(sp.csr_matrix(X) if sparse else X, y)
     assert np.allclose(ours.coef_, theirs.coef_, atol=1e-4)

@@ -145,10 +145,23 @@ def test_rows_of_any_size_end_with_a_true_certificate(scale, C, intercept):
             assert monitor.status == "converged"
 
 
+@pytest.mark.parametrize("seed", [4, 5, 8, 9, 10, 12])
+def test_an_objective_that_falls_by_many_orders_of_magnitude(seed):
+    """What is summed up step by step is then less than its rounding, and may be negative."""
+    rng = np.random.default_rng(seed)
+    X = 1e30 * np.c_[rng.standard_normal((40, 3)), np.ones(40)]
+    risk = LogisticRisk(np.where(X[:, 0] > 0, 1, -1), np.ones(40))
+    problem = Problem(as_rows(X), risk, Intercept.PENALIZED)
+    state, monitor = solve(problem, tol=1e-6, max_iter=150)
+    assert monitor.status in ("converged", "rounding", "max_iter")
+    assert min(record.gap for record in monitor.history) >= 0.0
+    assert Decimal(certify_state(problem, state).primal) >= exact_objective(problem, X, state)
+
+
 def exact_objective(problem, X, state):
     risk = problem.risk
     with localcontext() as context:
-        context.prec = 60
+        context.prec = 400  # of 1 + exp(-m), up to the smallest floats
         context.Emin, context.Emax = -(10**9), 10**9
         coef = [Fraction(w) for w in state.coef.tolist()]
         total = sum(w * w for w in coef) / 2

@@ -223,8 +223,9 @@ class _Run:
             self.scores = self.scores + step * change
             self.value, self.are_fresh = value, False
             self.penalty = penalty.at(step)
-        if not gain > _LITTLE * abs(value):
-            # What is left to gain may be hidden by the rounding of scores that were summed up.
+        if not gain > _LITTLE * abs(value) or value < 0.0:
+            # What is left to gain may be hidden by the rounding of scores that were summed up; and
+            # a value that fell by many orders of magnitude may be nothing but rounding.
             self.scores, self.are_fresh = self._scores(self.coef), True
         if self.free:
             self._move_offset()
