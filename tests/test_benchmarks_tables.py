@@ -1,6 +1,7 @@
 """The benchmark of tables: what it writes is what it says."""
 
 import csv
+import gzip
 import sys
 from pathlib import Path
 
@@ -20,6 +21,16 @@ def read(path):
 def rows(monkeypatch):
     monkeypatch.setattr(tables, "_MADE_ROWS", 400)
     return tables.TASKS["made"].write(Path())
+
+
+def test_names_with_blanks(tmp_path):
+    (tmp_path / "ordinal").mkdir()
+    attributes = "@attribute 'Sex' {M, F}\n@attribute 'Whole weight' real\n@attribute R integer\n"
+    text = f"% abalone\n@relation a\n{attributes}@data\nM,0.5,8\nF,0.1,9\nM,0.2,11\n"
+    (tmp_path / "ordinal" / "abalone.arff.gz").write_bytes(gzip.compress(text.encode()))
+    found = tables.TASKS["abalone"].write(tmp_path)
+    assert found[0] == ["Sex", "Whole weight", "age"]
+    assert found[1:] == [["M", "0.5", "young"], ["F", "0.1", "middle"], ["M", "0.2", "old"]]
 
 
 def test_rows_are_in_one_of_two_files(rows, tmp_path):

@@ -254,12 +254,16 @@ class TestLiblinear:
         assert again.fit_intercept is intercept
 
     @pytest.mark.parametrize("labels", [[-1, 1], [5, 2], [3, 1, 2]])
-    @pytest.mark.parametrize("penalty", ["l2", "l1"])
-    def test_logistic_regression_there_and_back(self, tmp_path, labels, penalty):
+    @pytest.mark.parametrize(
+        ("given", "penalty"),
+        [({}, "l2"), ({"penalty": "l1"}, "l1"), ({"l1_ratio": 1.0}, "l1")],
+        ids=["l2", "l1", "l1_ratio"],
+    )
+    def test_logistic_regression_there_and_back(self, tmp_path, labels, given, penalty):
         rng = np.random.default_rng(0)
         X, y = rng.normal(size=(60, 4)), np.resize(labels, 60)
         path = tmp_path / "m.txt"
-        model = LogisticRegression(multi_class="ovr", penalty=penalty).fit(X, y)
+        model = LogisticRegression(multi_class="ovr", **given).fit(X, y)
         write_liblinear(model, path)
         assert path.read_text().startswith(f"solver_type {penalty.upper()}R_LR\n")
         again = read_liblinear(path)

@@ -41,7 +41,7 @@ for name, model in models.items():
         f"{name}: F1 {f1_score(y_test, scores > 0):.2f} at zero, "
         f"{f1_score(y_test, scores > best):.2f} at {best:.2f}"
     )
-ax.legend(frameon=False, loc="lower left")
+ax.legend(frameon=False, loc="upper right")
 ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 

@@ -270,9 +270,10 @@ def _convert_regressor(scope: Any, operator: Any, container: Any) -> None:
 def _convert_fourier(scope: Any, operator: Any, container: Any) -> None:
     graph = _Graph(scope, operator, container)
     weights, offset = graph.model.random_weights_, graph.model.random_offset_
-    angles = graph.linear(weights, offset)
-    size = np.array([np.sqrt(2.0 / offset.size)])
-    graph.end(graph.node(OnnxMul, graph.node(OnnxCos, angles), size))
+    # Cosines in float, as in `transform`: not all runtimes have them in double.
+    angles = graph.node(OnnxCast, graph.linear(weights, offset), to=TensorProto.FLOAT)
+    cosines = graph.as_number(graph.node(OnnxCos, angles))
+    graph.end(graph.node(OnnxMul, cosines, np.array([np.sqrt(2.0 / offset.size)])))
 
 
 register()

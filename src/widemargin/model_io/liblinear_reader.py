@@ -20,8 +20,8 @@ _SOLVERS: dict[str, tuple[type[_Classifier], dict[str, Any]]] = {
     "L2R_L1LOSS_SVC_DUAL": (LinearSVC, {"loss": "hinge"}),
     "MCSVM_CS": (LinearSVC, {"loss": "hinge", "multi_class": "crammer_singer"}),
     "L1R_L2LOSS_SVC": (LinearSVC, {"loss": "squared_hinge", "penalty": "l1"}),
-    "L2R_LR": (LogisticRegression, {"multi_class": "ovr"}),
-    "L2R_LR_DUAL": (LogisticRegression, {"multi_class": "ovr"}),
+    "L2R_LR": (LogisticRegression, {"multi_class": "ovr", "penalty": "l2"}),
+    "L2R_LR_DUAL": (LogisticRegression, {"multi_class": "ovr", "penalty": "l2"}),
     "L1R_LR": (LogisticRegression, {"multi_class": "ovr", "penalty": "l1"}),
 }
 _REGRESSION = {
