@@ -299,12 +299,24 @@ def test_logistic_regression_beside_saga(C, sparse):
     assert certify(ours, X, y).relative_gap <= 1.01e-10
 
 
+def test_sparse_rows_far_from_zero_are_trained_as_dense_ones_are():
+    """The Gram matrix is one of rows about their mean: else it has no digits left of them."""
+    X, y = np.random.default_rng(1).standard_normal((20, 15)) + 1e6, np.arange(20) % 2
+    model = LinearSVC(penalty="elasticnet", l1_ratio=0.9, C=1e5, max_iter=300)
+    dense = model.fit(X, y).certificate_.primal
+    model.fit(sp.csr_matrix(X), y)
+    assert model.status_ == "converged"
+    assert model.certificate_.primal == pytest.approx(dense, rel=2e-3)
+
+
 def test_scales_far_apart_bring_no_warning_of_a_library(recwarn):
     """A Gram matrix is nearly singular then, and steps are tried anyway."""
     X = np.random.default_rng(0).standard_normal((40, 2)) * [1.0, 1e-20]
     y = np.arange(40) % 2
     LinearSVC(penalty="l1", C=1e20, max_iter=20, tol=1e-8).fit(X + y[:, None] * [1.0, 1e-20], y)
-    # Far from zero, curvature is lost to rounding, and models have no minimum.
-    X = sp.csr_matrix(np.random.default_rng(1).standard_normal((20, 15)) + 1e6)
-    LinearSVC(penalty="elasticnet", l1_ratio=0.9, C=1e5, max_iter=50).fit(X, y[:20])
+    # Curvature is lost to rounding, and models have no minimum.
+    X = np.round(np.random.default_rng(3).standard_normal((30, 19)))
+    model = LinearSVC(penalty="elasticnet", l1_ratio=1e-6, C=3e9, max_iter=30)
+    for form in (np.asarray, sp.csr_matrix):
+        model.fit(form((1.4987623e10 * X).astype(np.float32)), y[:30])
     assert {warning.category for warning in recwarn} <= {ConvergenceWarning}

@@ -235,7 +235,7 @@ class GramFeatures(Features):
         rows = self.problem.rows
         self.curvatures = np.zeros(rows.n_rows)
         self.center = np.zeros(rows.n_features)
-        if isinstance(rows, DenseRows) and self.problem.intercept is Intercept.FREE:
+        if self.problem.intercept is Intercept.FREE:
             self.center = rows.combine(np.ones(rows.n_rows)) / max(1, rows.n_rows)
         self.gram = np.zeros((rows.n_features, rows.n_features))
         self.first = np.zeros(rows.n_features)
