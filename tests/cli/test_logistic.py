@@ -38,6 +38,39 @@ def test_from_training_to_proof(data, tmp_path):
     succeed("show", model)
 
 
+@pytest.mark.parametrize(("penalty", "zeros"), [("l1", True), ("elasticnet", False)])
+def test_sparse_weights(data, tmp_path, penalty, zeros):
+    model = tmp_path / "m"
+    options = ("--task", "logistic", "--penalty", penalty, "-C", "0.05", "--out", model)
+    if len(np.unique(np.loadtxt(data, usecols=0))) > 2:
+        refuse("train", data, *options, naming=["penalty", "multi_class='multinomial'"])
+        return
+    succeed("train", data, *options)
+    assert load_model(model).penalty == penalty
+    if zeros:
+        assert np.count_nonzero(load_model(model).coef_) < 4
+    assert strict_json(succeed("certify", model, data, "--json"))["agrees_with_model"]
+    refuse("train", data, *options, "--l1-ratio", "2", naming=["--l1-ratio"])
+
+
+def test_models_of_liblinear(data, tmp_path):
+    model, text = tmp_path / "m", tmp_path / "m.txt"
+    options = ("--task", "logistic", "--out", model, "--liblinear", text)
+    if len(np.unique(np.loadtxt(data, usecols=0))) > 2:
+        refuse("train", data, *options, naming=["one versus rest", "all 3 classes together"])
+        return
+    succeed("train", data, *options)
+    found, theirs = (
+        strict_json(succeed("predict", each, data, "--probability", "--json"))
+        for each in (model, text)
+    )
+    np.testing.assert_allclose(theirs["probabilities"], found["probabilities"])
+    succeed("evaluate", text, data)
+    succeed("show", text)
+    audited = strict_json(succeed("audit", text, data, "-C", "1", "--json"))
+    assert audited["certificate"]["relative_gap"] >= 0.0
+
+
 def test_the_choice_of_a_cost(data, tmp_path):
     model = tmp_path / "m"
     options = ("--Cs", "0.1,1,10", "--folds", "3", "--scoring", "neg_log_loss")

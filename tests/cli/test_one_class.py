@@ -70,7 +70,10 @@ def test_training_of_rows_on_disk(data, tmp_path):
         (("--nu", "0"), "0 is not a number above 0 and at most 1"),
         (("--nu", "1.5"), "1.5 is not a number above 0 and at most 1"),
         (("--report", "r.html"), "--report goes with --task classify, "),
-        (("--liblinear", "m.txt"), "--liblinear goes with --task classify or regress only"),
+        (
+            ("--liblinear", "m.txt"),
+            "--liblinear goes with --task classify, regress or logistic only",
+        ),
         (("--device", "cuda"), "cuda"),
     ],
 )

@@ -190,7 +190,7 @@ class TestTrain:
             "--penalized-intercept": "classify, regress, logistic or f1|prbep|...",
             "--class-weight": "classify, logistic or f1|prbep|...",
             "--seed": "classify, regress or logistic",
-            "--liblinear": "classify or regress",
+            "--liblinear": "classify, regress or logistic",
             "--solver dcd": "classify, logistic or regress",
             "--solver acf": "classify or regress",
         }[shown]

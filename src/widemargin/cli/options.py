@@ -180,7 +180,7 @@ ONLY_FOR = {
     "memory_budget": (*_ROW_BY_ROW, *_ONE_CLASS),
     "checkpoint": _ROW_BY_ROW,
     "probability": _CLASSES,
-    "liblinear": _WITH_LOSS,
+    "liblinear": _ROW_BY_ROW,
     "normalization": (TaskName.rank,),
     "report": tuple(task for task in TaskName if task not in _ONE_CLASS),
 }
@@ -415,7 +415,10 @@ Probability = Annotated[
 ]
 Liblinear = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="classify and regress: also write a LIBLINEAR model file."),
+    typer.Option(
+        metavar="FILE",
+        help="classify, logistic (two classes), regress: also write a LIBLINEAR model file.",
+    ),
 ]
 Report = Annotated[
     str | None,

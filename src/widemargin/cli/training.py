@@ -46,8 +46,14 @@ def run(context: typer.Context) -> None:
     liblinear = given["liblinear"]
     if liblinear is not None:
         with reading(liblinear):
-            if task is TaskName.classify:
-                liblinear_labels(rows.y)  # fail before the training rather than after it
+            # Fail before the training rather than after it.
+            if task in (TaskName.classify, TaskName.logistic):
+                labels = liblinear_labels(np.unique(rows.y))
+                if task is TaskName.logistic and len(labels) > 2:
+                    raise ValueError(
+                        "LIBLINEAR's logistic regression is one versus rest, and --task logistic "
+                        f"trains all {len(labels)} classes together"
+                    )
             if preparation is not None:
                 raise ValueError("LIBLINEAR's format holds neither tables nor scales; see export")
 
