@@ -109,6 +109,7 @@ ALLOWED = {
         "data",
         "estimators",
         "fitted",
+        "penalty",
         "solver registry",
         "problem",
         "certificate",
