@@ -205,12 +205,16 @@ Data = Annotated[
         metavar="DATA",
         help="Rows as svmlight text (label [qid:N] index:value ...), plain or compressed; - is "
         "standard input. Or rows on disk: a folder written by `widemargin convert`, or Arrow or "
-        "Parquet files. Or, with --target, a table: .csv, .json, .jsonl, .parquet, .arrow or "
-        ".feather files, patterns such as 'day*.csv', or folders of them.",
+        "Parquet files. Or a table, for which train and tune need --target: .csv, .json, .jsonl, "
+        ".parquet, .arrow or .feather files, patterns such as 'day*.csv', or folders of them.",
     ),
 ]
 Model = Annotated[
-    str, typer.Argument(metavar="MODEL", help="Model that `widemargin train` or `tune` wrote.")
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="Model that `widemargin train` or `tune` wrote; or LIBLINEAR's, but for certify.",
+    ),
 ]
 Json = Annotated[
     bool, typer.Option("--json", help="Print the result as one JSON object on standard output.")
@@ -228,7 +232,7 @@ Task = Annotated[
     typer.Option(
         parser=_task,
         metavar=f"{'|'.join(task for task in TaskName if task is not TaskName.measure)}|MEASURE",
-        help="Meaning of the labels; see above.",
+        help="Meaning of the labels: see `widemargin train --help`.",
     ),
 ]
 Out = Annotated[
@@ -351,15 +355,15 @@ Device = Annotated[
     DeviceName,
     typer.Option(
         help="Device to train on: cuda is a GPU (needs CuPy); auto takes a GPU if there is one. "
-        "regress and measures train on the host."
+        "logistic, regress, oneclass and measures train on the host."
     ),
 ]
 MemoryBudget = Annotated[
     str | None,
     typer.Option(
         metavar="BYTES",
-        help="classify and regress, rows on disk: memory for training, such as 512MB.  [default: "
-        "1GiB]",
+        help="classify, logistic and regress, rows on disk: memory for training, such "
+        "as 512MB.  [default: 1GiB]",
     ),
 ]
 Checkpoint = Annotated[
@@ -371,14 +375,17 @@ Checkpoint = Annotated[
     ),
 ]
 NoIntercept = Annotated[
-    bool, typer.Option("--no-intercept", help="classify, regress and measures: fit no intercept.")
+    bool,
+    typer.Option(
+        "--no-intercept", help="classify, logistic, regress, measures: fit no intercept."
+    ),
 ]
 PenalizedIntercept = Annotated[
     bool,
     typer.Option(
         "--penalized-intercept",
-        help="classify, regress and measures: penalise the intercept like a weight, as LIBLINEAR "
-        "and scikit-learn's LinearSVC and LinearSVR do.",
+        help="classify, logistic, regress, measures: penalise the intercept like a weight, as "
+        "LIBLINEAR and scikit-learn's LinearSVC and LinearSVR do.",
     ),
 ]
 ClassWeight = Annotated[
@@ -386,8 +393,8 @@ ClassWeight = Annotated[
     typer.Option(
         callback=_class_weights,
         metavar="balanced or LABEL=WEIGHT,...",
-        help="classify and error: factors on the weights of the classes, such as spam=5,ham=1; "
-        "balanced takes the inverse of their frequencies.",
+        help="classify, logistic and error: factors on the weights of the classes, such as "
+        "spam=5,ham=1; balanced takes the inverse of their frequencies.",
     ),
 ]
 NJobs = Annotated[
@@ -402,8 +409,8 @@ Seed = Annotated[
         min=0,
         max=2**32 - 1,
         metavar="N",
-        help="classify and regress: random seed. The same seed and data give the same model, "
-        "except with --solver stream, which depends on the speed of the disk.",
+        help="classify, logistic and regress: random seed. The same seed and data give the "
+        "same model, except with --solver stream, which depends on the speed of the disk.",
     ),
 ]
 Probability = Annotated[
