@@ -12,7 +12,7 @@ from tests.devices import DeviceRows, no_gpu_but_all_else  # noqa: F401  a fixtu
 from widemargin import LinearRanker, LinearSVC, LinearSVCCV, OrdinalSVC, certify, svm_path
 from widemargin.arrays import move_to
 from widemargin.certificate import upper_bound
-from widemargin.data.devices import NoGpuError
+from widemargin.data.devices import NoGpuError, is_on_gpu
 from widemargin.monitor import Monitor
 from widemargin.problem import Intercept, Problem, State
 from widemargin.risk import Hinge
@@ -205,3 +205,13 @@ def test_a_full_gpu(data, monkeypatch):
 def test_a_device_that_is_none(data):
     with pytest.raises(ValueError, match="device must be one of 'cpu', 'cuda', 'auto'"):
         LinearSVC(device="gpu").fit(*data)
+
+
+def test_arrays_that_dlpack_does_not_have():
+    """As Arrow's arrays of strings, in old versions."""
+
+    class Strings:
+        def __dlpack_device__(self):
+            raise TypeError("not compatible with DLPack")
+
+    assert not is_on_gpu(Strings())

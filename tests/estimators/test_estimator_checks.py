@@ -103,6 +103,8 @@ def _weighs_as_it_repeats(estimator):
     ),
 )
 def test_scikit_learn_conformance(estimator, check):
+    if isinstance(estimator, LinearOneClassSVM) and "sample_weight_equivalence" in str(check):
+        pytest.skip("compares labels of rows on the plane: see test_weights_are_repetitions")
     check(estimator)
 
 

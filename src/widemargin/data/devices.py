@@ -32,7 +32,10 @@ def is_on_gpu(X: Any) -> bool:
         return True
     if isinstance(X, np.ndarray) or not hasattr(X, "__dlpack_device__"):
         return False
-    return X.__dlpack_device__()[0] == _CUDA
+    try:
+        return X.__dlpack_device__()[0] == _CUDA
+    except TypeError:  # old Arrow's, of types that DLPack does not have: strings, lists
+        return False
 
 
 def gpu_array(X: Any) -> Any:

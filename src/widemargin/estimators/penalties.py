@@ -3,7 +3,7 @@
 from sklearn.base import BaseEstimator
 
 from widemargin.estimators.validation import check_choice, is_real
-from widemargin.penalty import PENALTIES
+from widemargin.penalty import PENALTIES, Penalty
 
 # Losses that LIBLINEAR minimises by their duals alone.
 _DUAL_ONLY = ("hinge", "epsilon_insensitive")
@@ -36,6 +36,11 @@ def check_penalty(
         raise ValueError(
             f"Unsupported set of arguments: {problem}, Parameters: {penalty=}, {loss=}, {dual=}"
         )
+
+
+def penalty_of(model: BaseEstimator) -> Penalty:
+    """Return the penalty that a model's parameters name."""
+    return Penalty.called(model.penalty, model.l1_ratio)
 
 
 def check_logistic_penalty(penalty: object, l1_ratio: object) -> None:

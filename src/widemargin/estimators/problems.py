@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from widemargin.arrays import Matrix, move_to, on_host
 from widemargin.data import Rows, as_rows
 from widemargin.data.memory import RowsInMemory
+from widemargin.estimators.penalties import penalty_of
 from widemargin.estimators.validation import is_real
 from widemargin.penalty import Penalty
 from widemargin.problem import Intercept, Problem, SparseDual, State
@@ -68,7 +69,7 @@ def regularisation_of(model: BaseEstimator, rows: Rows) -> tuple[Intercept, floa
     """Return the kind of intercept, the value of the feature if one makes it, the penalty."""
     constant = _constant(model, rows)
     kind = Intercept.of(model) if constant is None else Intercept.NONE
-    return kind, constant, Penalty.called(model.penalty, model.l1_ratio)
+    return kind, constant, penalty_of(model)
 
 
 def _constant(model: BaseEstimator, rows: Rows) -> float | None:

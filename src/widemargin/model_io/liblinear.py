@@ -14,7 +14,7 @@ from widemargin.estimators.linear_svc_cv import LinearSVCCV
 from widemargin.estimators.linear_svr import LinearSVR
 from widemargin.estimators.logistic_regression import LogisticRegression
 from widemargin.estimators.logistic_regression_cv import LogisticRegressionCV
-from widemargin.penalty import Penalty
+from widemargin.estimators.penalties import penalty_of
 
 _INT32 = np.iinfo(np.int32)
 
@@ -69,8 +69,7 @@ def _of_classes(model: LinearSVC | LogisticRegression) -> tuple[str, np.ndarray]
 
 
 def _solver_type(model: LinearSVC | LogisticRegression) -> str:
-    penalty = Penalty.called(model.penalty, model.l1_ratio)
-    sparse, several = penalty == Penalty.called("l1"), len(model.classes_) > 2
+    sparse, several = penalty_of(model).name == "l1", len(model.classes_) > 2
     if isinstance(model, LogisticRegression):
         if several and model.multi_class != "ovr":
             raise ValueError(
