@@ -1,6 +1,6 @@
 """scikit-learn's own tests of linear models, with widemargin's classes in their place.
 
-    python -m benchmarks.sklearn_tests [LinearSVC | LinearSVR | LogisticRegression | ...CV]
+    python -m benchmarks.sklearn_tests [LinearSVC | LinearSVR | LogisticRegression]
 
 runs every test function of the installed scikit-learn that names one of them, and lists the cases
 that fail. Those of `EXPECTED` are known, each with its reason, and those whose message is one of
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import sklearn
-from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC, LinearSVR
 
 import widemargin
@@ -93,7 +93,6 @@ OURS = {
     LinearSVC: widemargin.LinearSVC,
     LinearSVR: widemargin.LinearSVR,
     LogisticRegression: widemargin.LogisticRegression,
-    LogisticRegressionCV: widemargin.LogisticRegressionCV,
 }
 NAMES = tuple(theirs.__name__ for theirs in OURS)
 
