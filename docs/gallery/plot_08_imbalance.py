@@ -31,7 +31,7 @@ print(f"positive rows: {y_test.mean():.1%}")
 # of ``report`` has a slider for that, with precision and recall, and the cost of both kinds of
 # error.
 
-fig, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+fig, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 for name, model in models.items():
     scores = model.decision_function(X_test)
     PrecisionRecallDisplay.from_predictions(y_test, scores, name=name, ax=ax)
@@ -41,7 +41,7 @@ for name, model in models.items():
         f"{name}: F1 {f1_score(y_test, scores > 0):.2f} at zero, "
         f"{f1_score(y_test, scores > best):.2f} at {best:.2f}"
     )
-ax.legend(frameon=False, loc="upper right")
+ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
 ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 
