@@ -157,6 +157,8 @@ def test_bad_rows():
     X[3, 2] = np.nan
     with pytest.raises(ValueError, match=r"row 3, column 2"):
         FourierFeatures().fit(X)
+    with pytest.raises(ValueError, match="the variance of X, which overflows"):
+        NystroemFeatures().fit(1e300 * numbers())
     features = FourierFeatures(n_components=4).fit(numbers())
     with pytest.raises(ValueError, match="4 features"):
         features.transform(numbers(d=4))

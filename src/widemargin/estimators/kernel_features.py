@@ -302,10 +302,13 @@ def _gamma(gamma: float | str, rows: Rows) -> float:
     if gamma == "auto":
         return 1.0 / rows.n_features
     n = rows.n_rows * rows.n_features
-    mean = float(rows.combine(np.ones(rows.n_rows)).sum()) / n
-    variance = float(rows.squared_norms().sum()) / n - mean**2
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = rows.combine(np.ones(rows.n_rows)).sum() / n
+        variance = rows.squared_norms().sum() / n - mean**2
+    if not np.isfinite(variance):
+        raise ValueError("gamma='scale' needs the variance of X, which overflows: scale X")
     # As scikit-learn, where all entries are the same, up to rounding.
-    return 1.0 / (rows.n_features * variance) if variance > 1e-14 * mean**2 else 1.0
+    return float(1.0 / (rows.n_features * variance)) if variance > 1e-14 * mean**2 else 1.0
 
 
 def _picked(rows: Rows, index: np.ndarray) -> np.ndarray:
