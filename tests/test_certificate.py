@@ -9,9 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import problems, ranking_problems
 
+from widemargin import LinearSVR
 from widemargin.certificate import Certificate, certify_state, lower_bound, upper_bound
+from widemargin.data import as_rows
+from widemargin.estimators.problems import with_constant
+from widemargin.losses import Loss
 from widemargin.monitor import Monitor
-from widemargin.problem import Intercept, State, Tangents
+from widemargin.problem import Intercept, Problem, State, Tangents
+from widemargin.risk.targets import TargetRisk
 from widemargin.solvers.coordinate import CoordinateDescent
 from widemargin.solvers.cutting_plane import CuttingPlanes
 from widemargin.words import at_most, duration, percent, percent_at_most
@@ -180,3 +185,22 @@ def test_a_certificate_in_words_claims_no_more_than_it_proves(dual, ratio):
     (number,) = re.findall(r"(?:within|at most) ([0-9.,e+-]+)", words)
     claimed = Fraction(Decimal(number.replace(",", "")))
     assert excess <= (claimed / 100 if "%" in words else claimed - 1)
+
+
+def test_the_intercept_of_a_model_is_the_weight_of_a_feature_rounded():
+    """Scores are differences of large numbers: one rounding of the intercept shows."""
+    rng, model = np.random.default_rng(0), LinearSVR(intercept_scaling=5.3e10)
+    model.set_params(penalized_intercept=True)
+    X, y, cost = np.full((20, 1), 1e16, dtype=np.float32), rng.normal(size=20), np.ones(20)
+    rows = with_constant(as_rows(X), model)
+    scaling, loss = Fraction(rows.constant), Loss("absolute", low=-1.0)
+    problem = Problem(rows, TargetRisk(y, cost, loss), Intercept.NONE)
+    for _ in range(20):
+        coef = np.array([2128.8, -2128.8 + rng.normal()]) * rng.uniform(0.9, 1.1)
+        coef /= X[0, 0], rows.constant
+        offset = Fraction(rows.constant * coef[1])
+        score = Fraction(float(X[0, 0])) * Fraction(coef[0]) + offset
+        exact = (Fraction(coef[0]) ** 2 + (offset / scaling) ** 2) / 2
+        exact += sum(abs(Fraction(target) - score) for target in y.tolist())
+        bound = upper_bound(problem, coef, 0.0)
+        assert exact <= Fraction(bound.value) <= exact * (1 + Fraction(1, 10**9))

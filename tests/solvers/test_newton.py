@@ -20,10 +20,10 @@ from widemargin.certificate import certify_state
 from widemargin.data import as_rows
 from widemargin.data.disk import open_rows
 from widemargin.data.memory import RowsInMemory
-from widemargin.losses import HINGE
+from widemargin.losses import HINGE, Loss
 from widemargin.monitor import Interruption, Monitor
 from widemargin.problem import Intercept, Problem, State
-from widemargin.risk import Hinge, SquaredHinge
+from widemargin.risk import Hinge, MarginRisk, SquaredHinge
 from widemargin.solvers import (
     auto,
     newton,
@@ -252,6 +252,17 @@ def test_no_start_is_made_worse_and_any_start_will_do(problem, seed, scale, smal
     assert after.dual >= before.dual - 1e-12 * abs(before.dual)
     np.testing.assert_array_equal(start.coef, given_coef)
     np.testing.assert_array_equal(start.dual, given_dual)
+
+
+def test_a_row_at_the_edge_of_its_curve_does_not_stop_w():
+    """The same row with both labels: any b in an interval is as good, and w is best at zero."""
+    loss = Loss("huber", low=-0.5, high=1.0, bend=0.25)
+    risk = MarginRisk(np.array([1, -1]), np.full(2, 2.0), loss)
+    problem = Problem(as_rows(np.full((2, 1), -13.849)), risk, Intercept.FREE)
+    start = State(np.array([0.0174]), 0.991, np.array([2.0, 2.0]))
+    state, monitor = solve(problem, 1e-6, state=start, max_iter=20)
+    assert monitor.status == "converged"
+    assert_certified(problem, state, monitor)
 
 
 def test_delta_is_small_where_most_rows_are_at_the_kink():

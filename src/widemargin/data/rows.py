@@ -41,6 +41,9 @@ class Rows(ABC):
         How often all rows have been read from files.
     labels, qid : ndarray of shape (n_rows,) or None
         Labels and query ids of the rows, if they come from files.
+    constant : float
+        The value of a last feature whose weight, times the value, is the intercept that models
+        have, rounded; 0 if there is no such feature.
     """
 
     #: the name of this kind in the message of `require`
@@ -55,6 +58,7 @@ class Rows(ABC):
     times_read: int = 0
     labels: Array | None = None
     qid: Array | None = None
+    constant: float = 0.0
 
     @classmethod
     def require(cls, rows: "Rows", who: str) -> None:

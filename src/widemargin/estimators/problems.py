@@ -91,8 +91,12 @@ def with_constant(rows: Rows, model: BaseEstimator) -> Rows:
         )
     column = np.full((rows.n_rows, 1), constant, dtype=rows.dtype)
     if scipy.sparse.issparse(rows.matrix):
-        return as_rows(scipy.sparse.hstack([rows.matrix, column], format="csr", dtype=rows.dtype))
-    return as_rows(np.hstack([rows.matrix, column]))
+        wider = scipy.sparse.hstack([rows.matrix, column], format="csr", dtype=rows.dtype)
+    else:
+        wider = np.hstack([rows.matrix, column])
+    wide = as_rows(wider)
+    wide.constant = constant
+    return wide
 
 
 @dataclass(eq=False)

@@ -6,6 +6,7 @@ function of (w, b), which is added to the penalty.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,9 @@ from widemargin.risk import Loss
 from widemargin.solvers.newton_direction import Curved, Directions, Part, QuadraticTerms, Slope
 from widemargin.solvers.newton_settings import NewtonSettings
 from widemargin.solvers.sharing import product
+
+# A slack so near to the edge of its curve, as a fraction of delta, is there but for rounding.
+_EDGE = 1e-12
 
 
 class DualSums(NamedTuple):
@@ -274,23 +278,32 @@ class NewtonSteps:
         step, curvature = self._lowest(rate, slope, stiffness, guess=0.0, slope_left=0.0)
         self.offset += step
         self.z += step * rate
-        if curvature == 0.0:
+        if stiffness == 0.0 and curvature * self.delta <= self._largest_cost:
             step = self._middle()
             self.offset += step
             self.z += step * rate
 
+    @cached_property
+    def _largest_cost(self) -> float:
+        """Over delta, the largest curvature that one row alone can have."""
+        return float(self.cost.max())
+
     def _middle(self) -> float:
         """Return the step to the middle of the offsets that are as good as this one.
 
-        There are several if no row is curved. At the edge of their interval, a single row would
-        stop every move of w.
+        There are several if no row is curved, but for one that is at the edge of its curve up to
+        rounding. At the edge of their interval, a single row would stop every move of w.
         """
         # How far each row lets slacks rise, and fall, before its slope changes.
         rise = np.full_like(self.z, np.inf)
         fall = np.full_like(self.z, np.inf)
+        edge = _EDGE * self.delta
         for begin, end in self.curved_slacks():
-            rise = np.where(self.z <= begin, np.minimum(rise, begin - self.z), rise)
-            fall = np.where(self.z >= end, np.minimum(fall, self.z - end), fall)
+            if bool(((self.z > begin + edge) & (self.z < end - edge)).any()):
+                return 0.0
+            below, above = self.z <= begin + edge, self.z >= end - edge
+            rise = np.where(below, np.minimum(rise, np.maximum(begin - self.z, 0.0)), rise)
+            fall = np.where(above, np.minimum(fall, np.maximum(self.z - end, 0.0)), fall)
         positive = self.sign > 0  # whose slacks fall as b rises
         low = -float(np.where(positive, rise, fall).min())
         high = float(np.where(positive, fall, rise).min())
