@@ -206,7 +206,9 @@ def test_the_dual_value_by_a_product_for_other_dual_variables(stated, far, seed)
     for found in (sums.bound(intercept), proved_by(problem, A, combined, change=change)):
         if np.isfinite(found.value):
             assert Fraction(found.value) <= exact_dual(problem, X, A)
-    if far == 1e-3 and np.isfinite(combined).all() and np.isfinite(sums.pull):
+    # A small change of A may be large in X^T A: of long rows that A leaves out.
+    moved, pull = (float(np.abs(each) @ rows.lengths) for each in (change, A))
+    if far == 1e-3 and np.isfinite(combined).all() and np.isfinite(sums.pull) and moved < pull:
         exact = lower_bound(problem, state.dual)[0]
         assert proved_by(problem, A, combined, change=change).rounding <= 3.0 * exact.rounding
 
