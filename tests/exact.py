@@ -128,3 +128,26 @@ def logistic_optimum(X, y, cost, *, intercept):
     ).solve()
     assert "Solved" in str(solution.status), solution.status
     return solution.obj_val
+
+
+def nearest_point(X, caps):
+    """Return Clarabel's solution of min 1/2 |w|^2 over (w, a): w = X^T a, sum a = 1, a <= caps.
+
+    The nearest point to the origin of a hull of the rows, a >= 0: the dual of the one-class SVM.
+    """
+    n, d = X.shape
+    P = sp.diags(np.r_[np.ones(d), np.zeros(n)]).tocsc()
+    rows = [
+        sp.hstack([sp.identity(d), sp.csr_array(-X.T)]),
+        sp.hstack([sp.csr_array((1, d)), np.ones((1, n))]),
+        sp.hstack([sp.csr_array((n, d)), -sp.identity(n)]),
+        sp.hstack([sp.csr_array((n, d)), sp.identity(n)]),
+    ]
+    bounds = np.r_[np.zeros(d), 1.0, np.zeros(n), caps]
+    cones = [clarabel.ZeroConeT(d + 1), clarabel.NonnegativeConeT(2 * n)]
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-12
+    return clarabel.DefaultSolver(
+        P, np.zeros(d + n), sp.csc_matrix(sp.vstack(rows)), bounds, cones, settings
+    ).solve()

@@ -249,7 +249,7 @@ def _closer_bound(
         largest = np.maximum(largest, sizes)
     # Rounding errors of the second order, and products that underflow.
     known[index] = 2.0 * gamma(rows.longest_row + MORE) ** 2 * largest + TINY
-    if rows.constant != 0.0:  # the model's intercept is this product, rounded, or the other way
+    if rows.constant != 0.0:  # the intercept that users get is this product, rounded
         known += gamma(4) * abs(rows.constant) * float(np.abs(coef[-1]).max())
     return _with_losses(problem.risk, penalty, scores, 0.0, known, low)
 

@@ -3,10 +3,10 @@
 import math
 from fractions import Fraction
 
-import clarabel
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from exact import nearest_point
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import SGDOneClassSVM
@@ -35,24 +35,7 @@ def optimum(X, nu, weights=None):
     n = len(X)
     weights = np.ones(n) if weights is None else weights
     caps = weights / (nu * weights.sum())
-    # Variables (z, a):  min 1/2 |z|^2,  z = X^T a,  sum a = 1,  0 <= a <= caps.
-    d = X.shape[1]
-    P = sp.csc_matrix(sp.diags(np.r_[np.ones(d), np.zeros(n)]))
-    A = sp.vstack(
-        [
-            sp.hstack([-sp.eye(d), sp.csr_array(X.T)]),
-            sp.csr_array(np.r_[np.zeros(d), np.ones(n)][None]),
-            sp.hstack([sp.csr_array((n, d)), -sp.eye(n)]),
-            sp.hstack([sp.csr_array((n, d)), sp.eye(n)]),
-        ]
-    )
-    b = np.r_[np.zeros(d), 1.0, np.zeros(n), caps]
-    cones = [clarabel.ZeroConeT(d + 1), clarabel.NonnegativeConeT(2 * n)]
-    options = clarabel.DefaultSettings()
-    options.verbose = False
-    options.tol_gap_abs = options.tol_gap_rel = options.tol_feas = 1e-11
-    found = clarabel.DefaultSolver(P, np.zeros(d + n), sp.csc_matrix(A), b, cones, options).solve()
-    return -found.obj_val
+    return -nearest_point(X, caps).obj_val
 
 
 def objective(model, X, nu, weights=None):

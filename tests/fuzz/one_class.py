@@ -9,9 +9,8 @@ the mean of the lowest scores, if that is above 0.
 import warnings
 from fractions import Fraction
 
-import clarabel
 import numpy as np
-import scipy.sparse as sp
+from exact import nearest_point
 from fuzz.polish import solved
 
 from widemargin import LinearOneClassSVM
@@ -140,27 +139,10 @@ def _known(exact, case, model, own):
 
 
 def _by_clarabel(X, caps):
-    """Return (w, a, who) as an interior-point solver finds them for the dual problem.
-
-    Of min 1/2 |w|^2 over (w, a): w = X^T a, the sum of a is 1, and 0 <= a <= caps.
-    """
-    n, d = X.shape
-    P = sp.diags(np.r_[np.ones(d), np.zeros(n)]).tocsc()
-    rows = [
-        sp.hstack([sp.identity(d), sp.csr_array(-X.T)]),
-        sp.hstack([sp.csr_array((1, d)), np.ones((1, n))]),
-        sp.hstack([sp.csr_array((n, d)), -sp.identity(n)]),
-        sp.hstack([sp.csr_array((n, d)), sp.identity(n)]),
-    ]
-    bounds = np.r_[np.zeros(d), 1.0, np.zeros(n), caps]
-    cones = [clarabel.ZeroConeT(d + 1), clarabel.NonnegativeConeT(2 * n)]
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-12
-    solution = clarabel.DefaultSolver(
-        P, np.zeros(d + n), sp.csc_matrix(sp.vstack(rows)), bounds, cones, settings
-    ).solve()
+    """Return (w, a, who) as an interior-point solver finds them for the dual problem."""
+    solution = nearest_point(X, caps)
     if "Solved" not in str(solution.status):
         return []
+    d = X.shape[1]
     found = np.array(solution.x)
     return [(found[:d], found[d:], "Clarabel")]

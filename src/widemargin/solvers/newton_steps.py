@@ -285,7 +285,7 @@ class NewtonSteps:
 
     @cached_property
     def _largest_cost(self) -> float:
-        """Over delta, the largest curvature that one row alone can have."""
+        """The largest cost; divided by delta, the largest curvature that one row can have."""
         return float(self.cost.max())
 
     def _middle(self) -> float:
